@@ -36,7 +36,7 @@ def moment(seconds: float) -> datetime:
 
 
 def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
-    """Return ``at`` (default: now) as UTC text, such as ``2026-01-31T09:30:00Z``. ``fraction`` adds milliseconds."""
+    """Return ``at`` (default: now) as UTC text, such as ``2026-01-31T09:30:00Z``."""
     text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")
     return text.replace("+00:00", "Z")
 
@@ -46,7 +46,7 @@ def local(at: datetime) -> str:
 
 
 def parse(text: object) -> datetime | None:
-    """Return the UTC time in an ISO 8601 text, or ``None`` for any other value. A time without an offset is UTC."""
+    """Return the UTC time in an ISO 8601 text, or ``None`` for any other value."""
     if not isinstance(text, str):
         return None
     try:
@@ -57,7 +57,7 @@ def parse(text: object) -> datetime | None:
 
 
 def time_scale() -> float:
-    """Return the factor that scales all waiting times: ``HARNESS_TIME_SCALE`` if it is positive, otherwise 1.0."""
+    """Return ``HARNESS_TIME_SCALE``, the factor for all waiting times (default 1.0)."""
     try:
         scale = float(os.environ.get("HARNESS_TIME_SCALE", "1"))
     except ValueError:

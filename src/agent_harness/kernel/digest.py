@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def blake2b(content: bytes, size: int) -> str:
-    """Return the BLAKE2b digest of ``content`` in hexadecimal. ``size`` is the length of the digest in bytes."""
+    """Return a BLAKE2b digest of ``size`` bytes, in hexadecimal."""
     try:
         from _blake2 import blake2b as make
     except ImportError:  # another interpreter

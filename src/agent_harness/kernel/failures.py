@@ -228,17 +228,16 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line says that a limit, under any name, is used up, and states a wait or an end time."""
+    """Return True if a line reports a used-up limit and states when it ends."""
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit, unless it states an end time (of a rate limit)."""
+    """Return True if a line reports an account without credit and states no waiting time."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the pattern rows of the categories in ``names``, in table order. ``names`` maps old to new row names."""
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

@@ -47,8 +47,7 @@ _HINTS = {
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the content of a file. Raise ``FileNotFoundError`` if the file is missing, and ``StateDamaged`` if it is
-    too large or not a regular file."""
+    """Return a file's content. Raise ``StateDamaged`` if it is too large or not a regular file."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -62,10 +61,8 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def read_json(path: AnyPath, *, exact: bool = True, content: bytes | None = None) -> dict[str, Any]:
-    """Return the JSON object in a file, or in the ``content`` that the caller has already read from the file.
-
-    By default, numbers keep their original spelling. Use ``exact=False`` only if the object is not written back. Raise
-    ``StateDamaged`` if the content is not a JSON object, and the errors of ``read_bytes``."""
+    """Return the JSON object in a file. Raise ``StateDamaged`` if there is no such object."""
+    # ``exact=False`` loses the spelling of numbers: never write such an object back
     content = read_bytes(path) if content is None else content
     try:
         return _json_object(content, exact=exact)
@@ -91,7 +88,7 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
 
 
 def is_inside(folder: str, path: str) -> bool:
-    """Return True if no part of ``path`` below ``folder`` is a symbolic link. ``folder`` itself may be a link."""
+    """Return True if no part of ``path`` below ``folder`` is a symbolic link."""
     below = os.path.relpath(path, folder)
     return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below)
 
@@ -104,12 +101,8 @@ def replace(
     before: Callable[[], object] | None = None,
     follow: bool = False,
 ) -> None:
-    """Replace the content of a file atomically and durably.
-
-    If the path is a symbolic link, the new file replaces the link. With ``follow``, the link's target is replaced
-    instead. Use ``follow`` only if no agent can replace the file, or if the file's contract allows a link. The file
-    keeps its mode and owner, unless ``mode`` is given. ``before`` is called right before the change becomes visible. If
-    it raises, the old content stays. Raise ``Refused`` if the file cannot be written."""
+    """Replace the content of a file atomically. Raise ``Refused`` if the file cannot be written."""
+    # ``follow`` only where no agent can replace the file, or where the file's contract allows a link
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
     whole = content.encode() if isinstance(content, str) else content
@@ -128,7 +121,7 @@ def replace(
 
 
 def create(path: str, content: str | bytes) -> bool:
-    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
+    """Write a new file. Return False if the name is taken."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     except FileExistsError:
@@ -136,6 +129,7 @@ def create(path: str, content: str | bytes) -> bool:
     except OSError as error:
         raise refusal(path, "written", error) from None
     try:
+        # after a crash, the file is complete or empty
         replace(path, content)
     except BaseException:
         unlink(path)
@@ -151,8 +145,7 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = False,
 ) -> None:
-    """Replace the content of a state file with a JSON object. With ``backup``, first copy the old content to
-    ``<path>.bak``, unless the old content is damaged."""
+    """Replace a state file with a JSON object. ``backup`` first copies the old content to ``<path>.bak``."""
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -163,9 +156,8 @@ def write_json(
 
 
 def restore(path: AnyPath) -> str | None:
-    """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
-    Return the new name, or ``None`` if the file was missing. Raise ``StateDamaged`` if there is no valid backup, or if
-    the file is a symbolic link: an agent can link any file of the user."""
+    """Replace a damaged state file with its backup, and return the damaged file's new path."""
+    # never through a link: an agent can link any file of the user
     if os.path.islink(path):
         hint = f"repair {os.path.realpath(path)}, or remove the link {os.fspath(path)}"
         raise StateDamaged(f"{os.fspath(path)} is a symbolic link to a damaged file", hint=hint)
@@ -182,8 +174,8 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Remove temporary files that killed processes left for this file or its backup, and return their number. If file
-    and backup are hard links to one file, replace the backup by a copy. The caller must hold the file's lock."""
+    """Remove temporary files that killed processes left beside this file, and return their number."""
+    # the caller must hold the file's lock
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
     beginnings = (f"{name}.tmp.", f"{name}.bak.tmp.")
@@ -198,18 +190,17 @@ def sweep(path: AnyPath) -> int:
 
 
 def _part(target: str, backup: str) -> None:
-    """Replace ``backup`` by a copy if it is a hard link to ``target``, so that an edit changes only one file."""
     try:
         is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
         return
+    # so that an edit changes only one of the two files
     if is_one:
         replace(backup, read_bytes(backup))
 
 
 def own_place(path: str, root: str) -> None:
-    """Make ``path`` usable for a harness file: create its folders below ``root``, and remove each symbolic link at
-    ``path`` or in these folders. Rename any other obstacle, such as a file instead of a folder."""
+    """Create the folders of ``path`` below ``root``, and move away everything that blocks ``path``."""
     for folder in folders_between(root, path):
         _make_way(folder, os.path.isdir)
         try:
@@ -230,7 +221,7 @@ def _make_way(path: str, is_wanted: Callable[[str], bool]) -> None:
 
 
 def drop_links(path: str, root: str) -> None:
-    """Remove each symbolic link at ``path`` and in the folders between ``root`` and ``path``. Create nothing."""
+    """Remove each symbolic link at ``path`` and in the folders between ``root`` and ``path``."""
     for each in (*folders_between(root, path), path):
         try:
             if os.path.islink(each):
@@ -245,7 +236,7 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 def free_name(wanted: str) -> str:
-    """Return the path ``wanted``. If this path exists, return it with the first free number appended."""
+    """Return ``wanted``, or this path with a number appended if it exists already."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -254,7 +245,7 @@ def free_name(wanted: str) -> str:
 
 
 def temporary_name(target: str) -> str:
-    """Return an unused path in the target's folder. Its name contains this process's pid, which ``sweep`` needs."""
+    # ``sweep`` reads the pid in the name
     return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
 
 
@@ -267,7 +258,6 @@ def unlink(path: str) -> None:
 
 
 def damaged(path: AnyPath, why: str) -> StateDamaged:
-    """Return a ``StateDamaged`` error for an unusable file. The error's hint names the backup if there is one."""
     backup = f"{os.fspath(path)}.bak"
     hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
     return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
@@ -296,7 +286,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def overwrite(descriptor: int, content: bytes) -> None:
-    """Replace the content of an open file. Ignore errors such as a full disk, so use this only for optional data."""
+    """Replace the content of an open file. Write errors are ignored."""
     try:
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
@@ -305,7 +295,6 @@ def overwrite(descriptor: int, content: bytes) -> None:
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return an error for the user: a file cannot be ``done`` (such as ``written``), for the reason in ``error``."""
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
@@ -334,7 +323,6 @@ def _back_up(path: AnyPath) -> None:
 
 
 def _put_aside(target: str) -> str | None:
-    """Give a damaged file a new name in its folder. Return the new path, or ``None`` if the file is missing."""
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
@@ -350,13 +338,11 @@ def _put_aside(target: str) -> str | None:
 
 
 def _itself(path: AnyPath) -> str:
-    """Return the path with all symbolic links in its folders resolved. A symbolic link in the last component stays."""
     folder, name = os.path.split(os.fspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return mode, user id and group id for the file that replaces ``target``. The id -1 means this process's id."""
     try:
         old = look(target)
     except FileNotFoundError:
@@ -392,7 +378,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write the entries of a folder to disk, if the file system supports this. Raise ``OSError`` after a disk error."""
+    """Write the entries of a folder to disk, if the file system supports this."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -410,8 +396,7 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: between reading and writing, another program changed the state file without the lock, or created a file
-    whose name the change needs."""
+    """Error: another program changed a state file without its lock."""
 
 
 def change(
@@ -422,12 +407,7 @@ def change(
     write: Callable[[C, Callable[[], None]], object],
     hint: str,
 ) -> T:
-    """Run ``read``, ``act`` and ``write`` in this order, and return the result of ``act``. The caller must hold the
-    lock.
-
-    ``write`` calls its second argument right before the change becomes visible. This call raises ``EditedMeanwhile`` if
-    the file changed after it was read. Then all three functions run again, so ``read`` and ``act`` must have no other
-    effect. Any other exception discards the change. Raise ``Busy`` after 20 tries."""
+    """Read a file, change its content and write it. The caller must hold the file's lock."""
 
     def attempt() -> T:
         seen = stamp_of(path)
@@ -436,6 +416,7 @@ def change(
             if stamp_of(path) != seen:
                 raise EditedMeanwhile
 
+        # repeated after an edit by others, so ``read`` and ``act`` must have no other effect
         opened = read()
         result = act(opened)
         write(opened, unedited)
@@ -445,7 +426,7 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Call ``attempt`` until it no longer raises ``after``, and return its result. Raise ``Busy`` after 20 calls."""
+    """Call ``attempt`` again as long as it raises ``after``. Raise ``Busy`` after 20 calls."""
     for _ in range(_TRIES):
         try:
             return attempt()

@@ -24,8 +24,8 @@ def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Return the items that depend on a failed item, each with its nearest failed item. The caller must leave done
-    items out of ``work``, because done items no longer need their dependencies."""
+    """Return each item that depends on a failed item, with the nearest failed item."""
+    # the caller leaves done items out: they no longer need their dependencies
     users = _users(work)
     front = [item for item in users if item in failed]
     reason = {item: item for item in front}
@@ -49,8 +49,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items, each after its dependencies. Items without a dependency between them keep the order of
-    ``work``. One dependency of each cycle is ignored."""
+    """Return all items, each after its dependencies, otherwise in the order of ``work``."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -71,8 +70,7 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return dependency cycles, each as a path that starts and ends at the same item, in the order of ``work``. Every
-    item that is part of a cycle is in a returned path. Apart from its end, no path visits an item twice."""
+    """Return dependency cycles, each as a path that starts and ends at the same item."""
     users = _users(work)
     paths = []
     for knot in _knots(work, users):
@@ -80,6 +78,7 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
         root = knot[0]
         to_root = _tree(root, users, members)
         from_root = _tree(root, work, members)
+        # every member of a cycle gets into a path
         covered: set[K] = set()
         for item in knot:
             if item not in covered:
@@ -90,7 +89,6 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
 
 
 def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
-    """Return, for each item and each unknown dependency, the items that directly depend on it."""
     users: dict[K, list[K]] = {item: [] for item in work}
     for item, needs in work.items():
         for need in needs:
@@ -99,7 +97,7 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Yield each set of items that all depend on each other (Kosaraju's algorithm), in the order of ``work``."""
+    # Kosaraju's algorithm
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:
@@ -118,7 +116,6 @@ def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Ite
 
 
 def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
-    """Return the predecessor of each member except the root, on a shortest path from the root along ``links``."""
     before: dict[K, K] = {}
     front = [root]
     for item in front:
@@ -137,8 +134,7 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Return a path from ``item`` to the root and back to ``item``. It follows ``to_root``, then ``from_root``, and
-    changes over at the first item that both contain."""
+    # to the root and back, with a short cut at the first item that both ways contain
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

@@ -29,12 +29,12 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line. ``durable`` waits for the disk. Raise ``Refused`` if writing fails."""
+    """Append a record to a log as one line. ``durable`` waits until it is on disk."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append a text to a log as one line of at most ``limit_bytes``. Line breaks and control characters are escaped."""
+    """Append a text to a log as one line. Longer lines are cut."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -42,17 +42,17 @@ def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
 
 
 def read(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, oldest first. A missing log file has no records."""
+    """Yield the records of a log, oldest first."""
     return _records(_lines(path))
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records of a log, oldest first. Only the end of the log is read."""
+    """Return the last ``count`` records of a log, oldest first."""
     return _last(newest(path), count)
 
 
 def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, newest first. Only the requested records are read."""
+    """Yield the records of a log, newest first."""
     return _records(_lines_backwards(path))
 
 
@@ -62,7 +62,7 @@ def tail_lines(path: AnyPath, count: int) -> list[str]:
 
 
 def backwards(path: AnyPath) -> Iterator[str]:
-    """Yield the lines of a file from last to first. Only the requested lines are read."""
+    """Yield the lines of a file from last to first."""
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
@@ -76,7 +76,7 @@ class News:
 
 
 class Follower:
-    """Reader of a growing log. It returns each record once, when the record is complete."""
+    """Reader of a growing log, which returns each complete record once."""
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
 
@@ -151,7 +151,7 @@ def _ends_a_line(descriptor: int, end: int) -> bool:
 
 
 def _write(descriptor: int, line: bytes) -> int:
-    """Write a line and return the file offset of its end. One system call is enough unless the disk is full."""
+    # one system call is enough unless the disk is full
     while line:
         line = line[os.write(descriptor, line) :]
     return os.lseek(descriptor, 0, os.SEEK_CUR)

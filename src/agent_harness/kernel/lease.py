@@ -55,9 +55,9 @@ def must_stop(lease: Lease, now: datetime) -> bool:
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """Return the lease extended to ``seconds`` from ``now``. The end never moves back. Raise ``LeaseLost`` if the lease
-    has expired, because another process may own the item."""
+    """Return the lease extended to ``seconds`` from ``now``. Raise ``LeaseLost`` if it has expired."""
     if expired(lease, now):
+        # another process may own the item
         raise LeaseLost(
             f"the lease of {lease.holder} expired at {lease.expires_at.isoformat()}",
             hint="claim the item again before you continue",
@@ -70,5 +70,4 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
 
 
 def _length(seconds: float) -> float:
-    """Return ``seconds``, but at most ``LONGEST_SECONDS``. Return 0 if ``seconds`` is not positive."""
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else 0.0

@@ -33,7 +33,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. ``previous`` is the last holder if that process died with the lock, otherwise ``None``."""
+    """One lock file. ``previous`` is the last holder, if that process died with the lock."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -43,8 +43,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``. If the lock is taken, return a text that names the holder. Raise
-        ``OSError`` on a disk without ``flock``."""
+        """Take the lock and return ``None``, or return a text that names its holder."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -65,13 +64,13 @@ class LockFile:
         return None if self._is_at_its_place(descriptor) else "a process that removed the lock file"
 
     def confirm(self) -> bool:
-        """Return True if this process still has the lock. Create a deleted lock file again."""
+        """Return True if this process still has the lock."""
         if self._descriptor < 0:
             return False
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock. The empty lock file stays. Repeated calls are harmless."""
+        """Release the lock. The empty lock file stays."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -79,7 +78,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the holder, or ``None`` if the lock is free. Raise ``OSError`` on a disk without ``flock``."""
+        """Return the lock's holder, or ``None`` if the lock is free."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -93,7 +92,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Set the lock file's time to now. Return this time in seconds since 1970, by the file system's clock."""
+        """Set the lock file's time to now, and return this time."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -133,7 +132,6 @@ class LockFile:
 
 
 def _sign(descriptor: int) -> None:
-    """Write this process's identity into the lock file, for the user."""
     overwrite(descriptor, jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode())
 
 
@@ -142,12 +140,11 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """Error: this process lost its lock, for example while it was suspended. The current change was not written."""
+    """Error: this process lost its lock, for example while it was suspended."""
 
 
 class Lock:
-    """Lock on a root folder. ``file`` is the lock file, relative to the root. ``compatible`` also takes the lock
-    directory in ``shared_folder``, which shell scripts use."""
+    """Lock on a root folder."""
 
     __slots__ = ("_file", "_held", "_inside", "_shared", "root", "timeout_seconds")
 
@@ -164,16 +161,17 @@ class Lock:
         self.timeout_seconds = timeout_seconds
         self._file = LockFile(os.path.join(self.root, file))
         self._inside = LockDirectory(f"{self._file.path}.d", now=self._file.touch)
+        # shell scripts take this directory
         self._shared = LockDirectory(directory_for(self.root, shared_folder)) if compatible else None
         self._held: list[LockFile | LockDirectory] = []
 
     @property
     def previous(self) -> Owner | None:
-        """Previous holder, if that process died with the lock. ``None`` if the lock was released properly."""
+        """Previous holder, if that process died with the lock."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Take the lock. Raise ``LockBusy`` after the timeout. Raise ``Refused`` if the lock can never be taken."""
+        """Take the lock. Raise ``LockBusy`` if it stays taken."""
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -186,12 +184,12 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Release the lock if this process still holds it. Repeated calls are harmless."""
+        """Release the lock if this process still holds it."""
         while self._held:
             self._held.pop().release()
 
     def verify(self) -> None:
-        """Raise ``LockLost`` if this process no longer holds the lock. The caller then writes nothing."""
+        """Raise ``LockLost`` if this process no longer holds the lock."""
         if self._held and all(part.confirm() for part in self._held):
             return
         raise LockLost(
@@ -226,7 +224,7 @@ class Lock:
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
-    """Return the lock directory of shell scripts for ``root``. Its name is a digest of the root's real path."""
+    """Return the directory that shell scripts use as the lock on ``root``."""
     key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
@@ -247,7 +245,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file. Return False if the lock is taken. Raise ``OSError`` on a disk without ``flock``."""
+    """Lock an open file. Return False if the lock is taken."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -256,12 +254,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Wait at most ``timeout_seconds`` for the kernel lock on an open file. Return True if the lock was taken."""
+    """Wait for the lock on an open file. Return True if it was taken."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` until it returns ``None`` or ``deadline`` (``time.monotonic``) passes. Return the result."""
+    """Call ``try_take`` until it returns ``None`` or the deadline passes. Return the last result."""
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

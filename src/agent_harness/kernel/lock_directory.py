@@ -34,18 +34,18 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """Lock directory at ``path``. ``now`` returns the time of the directory's file system, in seconds since 1970."""
+    """Lock that is held by whoever creates the directory ``path``."""
 
     __slots__ = ("_made", "_now", "path")
 
     def __init__(self, path: str, now: Callable[[], float] = time.time) -> None:
         self.path = path
+        # time of the directory's file system, in seconds since 1970
         self._now = now
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Try to take the lock. Return ``None`` on success, or a text that names the holder. Raise ``Refused`` if the
-        lock belongs to another user."""
+        """Take the lock and return ``None``, or return a text that names its holder."""
         if self._make():
             return None
         seen = _look(self.path)
@@ -64,17 +64,18 @@ class LockDirectory:
         return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Return True if this process still owns the directory. Touch the directory as a sign of life."""
+        """Return True if this process still owns the directory."""
         if self._own() is None:
             return False
         try:
+            # a sign of life
             os.utime(self.path)
         except FileNotFoundError:
             return False
         return True
 
     def release(self) -> None:
-        """Remove the directory if this process owns it. After an error, it stays. Repeated calls are harmless."""
+        """Remove the directory if this process owns it."""
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -92,7 +93,6 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the directory and record the owner in it. Return True if this process then owns the directory."""
         try:
             os.mkdir(self.path, 0o700)
         except FileExistsError:
@@ -126,7 +126,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State of a lock directory at one moment. There may also be a file at the path instead of a directory."""
+    """State of a lock directory, or of a file in its place, at one moment."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -141,7 +141,6 @@ class _Seen:
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
-        """Return the holder of the lock, or ``None`` if the lock is stale."""
         if not self.is_folder:
             return None
         age = abs(now - self.mtime_ns / 1e9)
@@ -154,12 +153,11 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True if ``status`` is of the same, unchanged entry. Times must match, because inodes are reused."""
+        # inodes are reused, so the times must match too
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
 def _look(path: str) -> _Seen | None:
-    """Return the state of the entry at ``path``, or ``None`` if nothing is there. Do not follow a symbolic link."""
     try:
         folder = os.open(path, _FOLDER_FLAGS)
     except FileNotFoundError:
@@ -176,9 +174,9 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Rename the lock ``seen``, then delete it. If it turns out to be a newer lock, rename it back."""
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
+        # renamed before it is deleted: a newer lock in its place goes back
         os.rename(path, aside)
         if seen.is_same_as(os.lstat(aside)):
             _delete(aside, seen.is_folder)
@@ -216,7 +214,6 @@ def _write(folder: int, name: str, text: str) -> None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the first 4096 bytes of a file. Return no bytes if the file is missing, unreadable or a symbolic link."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:

@@ -25,7 +25,7 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """Identity of one process. No other process has the same identity, even on another host or in another boot."""
+    """Identity of one process, unique across hosts and boots."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -87,7 +87,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process with this pid is running. Processes of other users count. Zombies do not count."""
+    """Return True if a process with this pid is running. Zombies do not count."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -101,9 +101,9 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state of a process. ``dead`` requires proof, such as a pid that no longer exists. ``unknown`` means
-    that the process is on another host, or in a container whose pids are invisible here."""
+    """Return the state of a process. ``dead`` needs proof, such as a pid that no longer exists."""
     if owner.host != _host():
+        # on another host: no proof is possible here
         return "unknown"
     boot, _, space = owner.boot_id.partition("/")
     here_boot, _, here_space = _boot_id().partition("/")
@@ -136,8 +136,7 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent started this process, even indirectly. With ``root``, only agents that work on this
-    project count. ``command`` is the refused command. An agent that hides its parent processes is not detected."""
+    """Raise ``Refused`` if an agent started this process, even indirectly."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -165,7 +164,6 @@ def _is_tagged(pid: str, wanted: bytes) -> bool:
 
 
 def _look(pid: int) -> tuple[str, int]:
-    """Return the start time and the user id of a process. If unknown, return an empty text and the current user."""
     fields = stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
@@ -181,9 +179,9 @@ def parent_of(pid: int) -> int | None:
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process, then the initial environment of each ancestor, as far as it can be read.
-    The ancestors show who started a command, even if the command removed its own variables."""
+    """Yield the environment of this process and the initial environment of each ancestor."""
     yield os.environ
+    # the ancestors show who started a command, even if it removed its own variables
     above: int | None = os.getppid()
     for _ in range(_MOST_ANCESTORS):
         if not above or above <= 1:
@@ -208,7 +206,6 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot id. In a container, append ``/`` and the pid namespace. Without /proc, return an empty text."""
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

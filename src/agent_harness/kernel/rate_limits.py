@@ -112,7 +112,7 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a limit as text. ``told_until`` is the provider's end if it is later than ``until``."""
+    """Return the end of a limit as text for the user."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -132,8 +132,7 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time. The
-    maximum is 31 days. A past reset time is ignored. ``guess_seconds`` is the user's wait if no time is known."""
+    """Return the seconds until a retry, and the source of this number."""
     from agent_harness.kernel import retry
 
     reset = clock.parse(resets_at)
@@ -142,6 +141,7 @@ def reopening(
         return min(seconds, retry.LONGEST_SECONDS), "structured"
     in_prose = retry.seconds_asked(said[:_READ], now)
     if in_prose:
+        # the user's wait and the guess count only if the provider states no time
         return float(in_prose), "text"
     if guess_seconds is not None:
         return min(guess_seconds, retry.LONGEST_SECONDS), "contract"
@@ -154,7 +154,7 @@ _unkept: dict[str, RateLimit] = {}
 
 
 class LimitClock:
-    """Store of this user's rate limits on disk. ``folder`` replaces the default folder."""
+    """Store of this user's rate limits on disk."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -186,10 +186,7 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record that the provider refused an account now, and return the rate limit that is then in force.
-
-        If a limit is already in force, a time from the provider replaces the limit's end. The user's wait
-        (``guess_seconds``, see ``reopening``) replaces only a guessed end. A guess replaces no end."""
+        """Record a refusal by the provider, and return the account's rate limit after it."""
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
@@ -214,12 +211,7 @@ class LimitClock:
         shown: RateLimit | None = None,
         by: str | None = None,
     ) -> bool:
-        """Lift the rate limit of an account, at the user's request or after a successful call. Return True if there was
-        a limit.
-
-        ``noted_before`` is the start of the successful call. A refusal after this time stays. If no limit is known,
-        nothing is written. Without ``noted_before``, the lift is always recorded, and the account's throttle is
-        removed. With ``shown``, the limit is lifted only if it equals ``shown``. ``by`` is recorded."""
+        """Lift the rate limit of an account. Return True if there was one."""
         if noted_before and self._read(account) is None:
             return False
         _unkept.pop(account, None)
@@ -228,8 +220,10 @@ class LimitClock:
         try:
             with self._locked():
                 found = self._read(account)
+                # a refusal after the start of the successful call stays
                 if noted_before and (found is None or found.noted_at >= noted_before):
                     return False
+                # the user was shown another limit
                 if shown and (found is None or found.as_record() != shown.as_record()):
                     return False
                 if noted_before is None:
@@ -241,7 +235,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a limit recorded after ``seen``, or the time of a lift after ``seen``, or ``None``."""
+        """Return when the account may be used again, if this was decided after ``seen``."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
@@ -253,7 +247,7 @@ class LimitClock:
     # -- throttles
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the account's throttle, or ``None`` if no agent has to wait. ``most`` is the account's limit."""
+        """Return the account's throttle, or ``None`` if no agent has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -288,12 +282,12 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """Lower the account's throttle after a refusal. The caller must hold the lock."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
         if not self._place():
             return
+        # the caller must hold the lock
         most, at = host.account_terms(account).agents, _seconds(now)
         found = self._read_throttle(account)
         found = throttles.grown(found, most, at) if found else None
@@ -304,7 +298,6 @@ class LimitClock:
             return
 
     def _read_throttle(self, account: str) -> Throttle | None:
-        """Return the stored throttle of an account, or ``None`` if there is none or the file is damaged."""
         from agent_harness.kernel.host.throttles import Throttle
 
         try:
@@ -332,12 +325,11 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return each account's rate limit, or the time when it was lifted, in the form that ``adopt`` reads."""
+        """Return the stored limits and lifts of all accounts, for ``adopt`` on another machine."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store a limit, or the lift of a limit, from another machine if it is newer than the local record. Return True
-        if it was stored. Invalid records are ignored. The maximum length of a limit applies."""
+        """Store a limit from another machine if it is newer than the local record."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):
@@ -347,6 +339,7 @@ class LimitClock:
             with self._locked():
                 known = self._record(account)
                 mine = clock.parse(known.get("noted_at")) or clock.parse(known.get("lifted_at"))
+                # lifts of a limit travel too, and the newest record wins
                 if mine and mine >= at:
                     return False
                 files.write_json(self._path(account), told)
@@ -357,8 +350,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """If the clock was set back, restart the account's limit now with its full length. Return the limit."""
-
+        # the clock was set back: the limit starts again, with its full length
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
             if found is None or not _has_jumped(found, now):
@@ -372,7 +364,6 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Call ``act`` under the lock, and store and return its result. Return ``None`` if storing fails."""
         if not self._place(make=True):
             return None
         try:
@@ -386,7 +377,6 @@ class LimitClock:
             return None
 
     def _place(self, *, make: bool = False) -> str | None:
-        """Return the folder of the rate limits, or ``None`` if none is writable. ``make`` creates a missing folder."""
         if self._is_own:  # looked up each time: another process may have created the default folder by now
             self._folder = trusted_state.of_user(_FOLDER, project=self._project, make=make)
         return self._folder
@@ -403,7 +393,6 @@ class LimitClock:
         return unkept if unkept and (told is None or told < unkept.noted_at) else found
 
     def _record(self, account: str) -> JsonObject:
-        """Return the content of an account's file, or an empty object if the file is missing or damaged."""
         try:
             return files.read_json(self._path(account), exact=False) if self._place() else {}
         except (HarnessError, OSError):
@@ -430,7 +419,6 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """Return the time ``at`` in seconds for the rules of throttles, divided by ``HARNESS_TIME_SCALE``."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -440,7 +428,6 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return the account's limit after a ``refusal`` (text, reset time, wait, the user's wait). Store nothing."""
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal
@@ -477,7 +464,6 @@ def _told_end(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Return True if the clock was set back after the limit was recorded, or if the limit is too long."""
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
@@ -485,7 +471,6 @@ def _has_jumped(limit: RateLimit, now: datetime) -> bool:
 
 
 def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
-    """Return the rate limit in a record, or ``None`` if the record contains no limit of this account."""
     until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
     attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
     if record.get("account") != account or until is None or noted_at is None:
@@ -503,10 +488,10 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name for an account: its name, or a digest if the name is long or has unusual characters."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account
     from agent_harness.kernel import digest
 
+    # unique for long and unusual names too
     return f"sha256-{digest.sha256(account.encode('utf-8', 'replace'))}"

@@ -76,7 +76,7 @@ _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _private_keys(text: str) -> str:
-    """Mask private key blocks. A block without an end is masked up to the end of the text."""
+    """Mask private key blocks."""
     parts: list[str] = []
     at = 0
     while begin := _KEY_BEGINS.search(text, at):
@@ -91,8 +91,8 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value in all later output of this process, even if its name suggests no secret. If the value is a URL,
-    mask its password too. Values shorter than 8 characters are not masked."""
+    """Mask a value in all later output of this process."""
+    # of a URL
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
 
@@ -116,7 +116,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all spellings of these values, longest first: plain, single lines, and escaped for JSON or Python."""
+    # all spellings of the values: plain, single lines, and escaped for JSON or Python
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -142,7 +142,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask each token in a known provider's format. A token without a digit stays unmasked."""
+    """Mask each token in a known provider's format."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -188,7 +188,6 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Return the end position of the value after a secret name, or its start if there is nothing to mask."""
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -202,7 +201,7 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return False for code and placeholders and, unless ``tight`` is set, for plain words. Otherwise, return True."""
+    # code, placeholders and, unless ``tight`` is set, plain words are no secret values
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():

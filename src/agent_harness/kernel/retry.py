@@ -15,8 +15,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the seconds to wait after attempt number ``attempt``: ``retry_after``, or a wait that grows with each
-    attempt. Both are at most ``cap``. The first attempt has number 1."""
+    """Return the seconds to wait after a failed attempt. The first attempt has number 1."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
     wait = base
@@ -28,8 +27,7 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds in a ``Retry-After`` header (number or HTTP date), at most 31 days, or ``None`` if it is
-    invalid. A date in the past gives 0. A negative number is invalid."""
+    """Return the seconds that a ``Retry-After`` header states, or ``None`` if it is invalid."""
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()
@@ -98,29 +96,30 @@ _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NU
 
 
 class Wait:
-    """Wait that a text states, by its length or its end. ``vague`` means that the unit or the time zone is missing."""
+    """Wait that a text states, by its length or its end."""
 
     __slots__ = ("moment", "seconds", "vague")
 
     def __init__(self, *, seconds: float | None = None, moment: datetime | None = None, vague: bool = False) -> None:
         self.seconds = seconds
         self.moment = moment
+        # the unit or the time zone is missing
         self.vague = vague
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the last wait that a text states, in whole seconds, at most 31 days, or ``None`` if it states none."""
+    """Return the wait that a text states, in whole seconds, or ``None``."""
     seconds = _stated(text, now)
     return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
 
 
 def later_end(text: str, now: datetime) -> datetime | None:
-    """Return the end of the wait that a text states, if the wait exceeds the maximum. Otherwise, return ``None``."""
+    """Return the end of a stated wait that exceeds the maximum, otherwise ``None``."""
     return too_late(_stated(text, now), now)
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the time ``seconds`` after ``now`` if this wait exceeds the maximum. Otherwise, return ``None``."""
+    """Return the end of a wait that is longer than the maximum, otherwise ``None``."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -134,7 +133,7 @@ def _stated(text: str, now: datetime) -> float | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """Return the last wait that a text states in prose, a JSON member or a header, or ``None`` if it states no wait."""
+    """Return the last wait that a text states, or ``None``."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait
@@ -169,7 +168,7 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """Return the wait until a time of day, or ``None`` if it is invalid. Without a zone, the time is local."""
+    # a time of day without a zone is local
     hour, half = int(parts.get("hour", 0)), parts.get("half", "")[:1].lower()
     if "hour" in parts and not half and "minute" not in parts:
         return None
@@ -201,7 +200,6 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """Return the time zone with this name, or ``None`` (local time) if there is no name or it is unknown."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo
@@ -227,7 +225,6 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the compiled pattern of all waits, and the compiled header pattern."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

@@ -21,7 +21,7 @@ STATUS = {"features": "harness status", "tasklist": "harness status", "longtask"
 
 
 class Root:
-    """Kind and folder of a project. The folder's path contains no symbolic links."""
+    """Kind and folder of a project."""
 
     __slots__ = ("kind", "path")
 
@@ -40,8 +40,7 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error for a command that needs a project of ``kind``. Its text is ``missing``. If a project of another
-    kind is here, the text names that project instead."""
+    """Return the error for a command that finds no project of its kind."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -50,12 +49,7 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above a start folder, or ``None`` if there is none. The first start with a project
-    decides.
-
-    The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
-    search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others. Raise ``NotAProject`` if that folder
-    has no task list. ``pin=False`` ignores this variable. ``kept`` with ``pin`` also finds a deleted task list."""
+    """Return the project at or above a start folder, or ``None``."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -64,6 +58,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
                 return Root("tasklist", path)
         except (OSError, ValueError):
             pass
+        # the pinned folder overrides all others, and is never replaced by a search
         raise NotAProject(
             f"{PIN} is {pinned!r}, which contains no harness-tasks.json",
             hint=f"correct {PIN}, or unset it to search from the working directory upwards",
@@ -76,13 +71,14 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
                 return Root(found, folder)
         if kept and (kind == "tasklist" or (pin and kind is None)):
             for folder in _of_repository(start):
+                # the task list was deleted, but the state folder keeps a copy
                 if kept_copy(folder):
                     return Root("tasklist", folder)
     return None
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of a task list that is kept in the state folder, or ``None`` if there is no copy."""
+    """Return the path of the copy of a task list in the state folder, or ``None``."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
@@ -91,7 +87,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True if the harness has never run in the folder's repository, or if there is no repository."""
+    """Return True unless the harness has already run in the folder's repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -101,7 +97,6 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return True if the folder's repository had a task list before, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -126,17 +121,17 @@ def _knows_of_list(folder: str) -> bool:
 
 
 def _of_repository(start: object) -> list[str]:
-    """Return a folder and its parents up to the top of its repository. Outside a repository, return only the folder."""
     found: list[str] = []
     for folder in _upwards(start):
         found.append(folder)
         if os.path.lexists(os.path.join(folder, ".git")):
             return found
+    # outside a repository: the folder alone
     return found[:1]
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents. Yield nothing if the folder does not exist."""
+    """Yield a folder and all its parents."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

@@ -14,7 +14,7 @@ _COARSE_NS = 2_000_000_000  # the same, for a disk that stores whole seconds
 
 
 class SharedContent:
-    """Last content of a file, with the stamp that the file had right before it was read."""
+    """Content of a file that is read again only after a change."""
 
     __slots__ = ("_at", "_content", "_path", "_stamp")
 
@@ -25,7 +25,7 @@ class SharedContent:
         self._at = 0.0
 
     def read(self, *, again: bool = False) -> bytes:
-        """Return the file's content, read anew if ``again`` is set. Raise the errors of ``files.read_bytes``."""
+        """Return the file's content. ``again`` forces a new read."""
         began, now = time.monotonic(), time.time_ns()
         stamp = files.stamp_of(self._path)
         if again or stamp is None or stamp != self._stamp or began - self._at > _SECONDS:

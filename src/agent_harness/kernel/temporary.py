@@ -16,7 +16,7 @@ PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """New temporary folder that only this user can access. ``close`` removes the folder, and may be called twice."""
+    """Temporary folder that only this user can access."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -74,7 +74,7 @@ def _swept(path: str) -> bool:
 
 
 def _hold(path: str) -> int | None:
-    """Lock a folder and return its file descriptor. Return ``None`` if another process is removing the folder."""
+    # None if another process is removing the folder
     try:
         held = _open(path)
     except FileNotFoundError:
@@ -97,8 +97,7 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder or a symbolic link, if it exists. Raise ``OSError`` if a file or link cannot be removed.
-    Parts of a folder that cannot be removed stay."""
+    """Remove a file, a folder or a symbolic link, if it exists."""
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
     else:
@@ -107,8 +106,8 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder, whatever its depth and permissions, without following symbolic links. Return True if the folder
-    no longer exists. No other process may use the folder during the call."""
+    """Remove a folder. Return True if it no longer exists."""
+    # never through a symbolic link; no other process may use the folder meanwhile
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
         while _thinned(top) and os.path.lexists(top):  # a long list can lose its place while it is shortened
@@ -117,8 +116,6 @@ def remove_tree(folder: str | os.PathLike[str]) -> bool:
 
 
 def _thinned(top: str) -> bool:
-    """Remove as much of the folder as possible in one pass. Return True if anything was removed. Each subfolder is
-    moved to the top before it is read, so neither paths nor a stack grow with the depth."""
     token, moved, removed = secrets.token_hex(8), 0, 0
     waiting = [top]
     while waiting:
@@ -133,6 +130,7 @@ def _thinned(top: str) -> bool:
                             removed += 1
                         elif not entry.name.startswith(token):
                             moved += 1
+                            # moved to the top before it is read, so neither paths nor a stack grow with the depth
                             waiting.append(os.path.join(top, f"{token}{moved}"))
                             os.rename(entry.path, waiting[-1])
         with suppress(OSError):

@@ -39,17 +39,17 @@ def is_terminal(stream: "TextIO | None" = None) -> bool:
 
 
 def is_plain(stream: "TextIO | None" = None) -> bool:
-    """Return True if output must be plain lines: no terminal, a dumb terminal, CI, or ``HARNESS_PLAIN=1``."""
+    """Return True if output must be plain lines, as for pipes, CI or ``HARNESS_PLAIN=1``."""
     return wants_times() or not is_terminal(stream) or os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
 
 
 def wants_times() -> bool:
-    """Return True if ``HARNESS_PLAIN=1`` or ``--plain`` is set. Each line is then plain and begins with the time."""
+    """Return True if each line of output must begin with the time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True if ``HARNESS_COLOR``, ``NO_COLOR``, ``FORCE_COLOR`` and the terminal allow coloured output."""
+    """Return True if the environment and the terminal allow coloured output."""
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -67,12 +67,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line. White space is collapsed, and unprintable characters are escaped."""
+    """Return the text on one line, with unprintable characters escaped."""
     return printable(" ".join(text.split()))
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return a replacement for characters that an encoding lacks. This is a ``codecs`` error handler."""
+    """Return a replacement for characters that an encoding lacks (``codecs`` error handler)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -87,7 +87,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return the text as a stream (default stdout) can print it. Escape or replace all other characters."""
+    """Return the text as a stream (default stdout) can print it."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -98,7 +98,7 @@ def shown(text: str, stream: "TextIO | None" = None) -> str:
 
 
 def width(text: str) -> int:
-    """Return the width of a printable text in columns: two for East Asian wide characters, none for combining marks."""
+    """Return the number of terminal columns that a printable text needs."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -121,7 +121,7 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return the line, or the whole words that fit into ``columns`` and ``MORE``. Cut a first word that is too long."""
+    """Return the line, cut after a word so that it fits into ``columns``."""
     if width(line) <= columns:
         return line
     most = fitted(line, max(0, columns - len(MORE)))
@@ -132,7 +132,7 @@ def shortened(line: str, columns: int) -> str:
 
 
 def _may_end(line: str, place: int) -> bool:
-    """Return True if a line may be broken at a position: before a space, or next to an East Asian wide character."""
+    # before a space, or next to an East Asian wide character
     return line[place].isspace() or (not line.isascii() and 2 in map(_columns_of, line[place - 1 : place + 1]))
 
 
@@ -141,11 +141,11 @@ def padded(line: str, columns: int) -> str:
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines as they are printed on a stream (default stdout). On a terminal, wrap them at words. Lines that
-    begin with a word in ``whole`` are commands to copy and stay unwrapped."""
+    """Yield the lines as a stream can print them, wrapped at words on a terminal."""
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
         found = shown(line, stream)
+        # commands to copy (``whole``) stay on one line
         yield from [found] if not columns or line.startswith(whole) else wrapped(found, columns)
 
 
@@ -156,10 +156,10 @@ def columns_of_terminal() -> int:
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Return the line in parts of at most ``columns``, wrapped at words and next to East Asian characters. Longer words
-    stay whole. A continuation line keeps the indentation, or aligns with the text after a label."""
+    """Wrap a line at words, and indent the continuation lines."""
     if width(line) <= columns:
         return [line]
+    # the columns of a label, or the indentation
     label = line[:LABEL] if line[:LABEL].endswith("  ") else line[: len(line) - len(line.lstrip())]
     below, room = " " * width(label), max(20, columns - width(label))
     rows: list[str] = []
@@ -175,7 +175,6 @@ def wrapped(line: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str) -> "Iterator[str]":
-    """Yield the parts of a text between which a line may be broken. Each part includes the spaces before it."""
     begin = 0
     for place in range(1, len(text)):
         if text[place - 1] != " " and _may_end(text, place):

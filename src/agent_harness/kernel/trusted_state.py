@@ -29,16 +29,14 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the state folder of the project at ``place``, or ``None`` if it is missing. Create nothing. Without
-    ``writable``, the folder may be read-only, as in an agent's sandbox."""
+    """Return the state folder of the project at ``place``, or ``None`` if it is missing."""
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
+    # in an agent's sandbox, a folder that can only be read is enough
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Return the project's state folder, which is created if missing. If it is not the default folder, also return a
-    line for the user. The folder is ``None`` if no folder outside the project can be written. The last use of the
-    project is recorded once a day, except if the default folder is read-only, as in an agent's sandbox."""
+    """Create the project's state folder. Return it, and a warning if it is not the default folder."""
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
@@ -46,6 +44,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
         except OSError:
             continue
         if _is_ours(folder):
+            # in an agent's sandbox, the default folder is read-only, and no use is recorded
             if only_read in (None, folder):
                 _note(folder, place, project)
             return folder, None if _base(folder) == usual_base() else _elsewhere(folder)
@@ -70,7 +69,7 @@ def _note(folder: str, place: str, project: str) -> None:
 
 
 class Place:
-    """State folder of one project, with the project's path, kind and last use. An unknown path or kind is ``None``."""
+    """State folder of one project, with the project's path, kind and last use."""
 
     __slots__ = ("folder", "kind", "path", "seen")
 
@@ -89,10 +88,9 @@ class Place:
 
 
 def places() -> list[Place]:
-    """Return the state folders of all projects of this user, the most recently used first. Symbolic links and files of
-    other users are skipped. Folders among the temporary files count only if they have a record, because sandboxed
-    commands leave such folders."""
+    """Return the state folders of this user's projects, the most recently used first."""
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
+    # sandboxed commands leave folders without a record among the temporary files
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
     own = tuple(os.path.join(os.path.realpath(base), "projects", "") for base in _bases())
     found = (
@@ -113,7 +111,6 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """Return the state folder with its record in ``place.json``. Without a record, the path comes from its name."""
     from agent_harness.kernel import clock, files
 
     record: dict[str, object]
@@ -126,6 +123,7 @@ def _place(folder: str) -> Place:
     seen = clock.timestamp(at or clock.moment(os.lstat(folder).st_mtime))
     if isinstance(path, str) and os.path.isabs(path) and kind:
         return Place(folder, path, kind, seen)
+    # without a record, the name tells the path
     name = os.path.basename(folder)
     path, sign = os.path.split(name.replace("%", os.sep))
     if "%25" in name or not os.path.isabs(path) or sign not in _SIGNS:
@@ -153,8 +151,7 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder ``name`` that all projects of this user share, outside ``project``. Return ``None`` if no
-    folder is usable. Without ``make``, a missing folder is not created."""
+    """Return the folder ``name`` that this user's projects share, or ``None`` if none is usable."""
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
@@ -168,7 +165,7 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """Return a new path in the user's folder for data removed from a project, or ``None`` without such a folder."""
+    """Return a new path for data that is removed from a project, or ``None``."""
     from agent_harness.kernel import clock
 
     home = of_user("removed", project=project)
@@ -177,7 +174,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move away the state of an earlier project at ``place``. Return the new path, or ``None`` if nothing was moved."""
+    """Move away the state of an earlier project at ``place``, and return its new path."""
     folder = existing(place, project)
     to = removed(project) if folder else None
     if folder is None or to is None:
@@ -194,7 +191,7 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return the path of a subfolder. Create it if missing, and remove a symbolic link. May raise ``OSError``."""
+    """Return the path of a subfolder, which is created if it is missing."""
     path = os.path.join(folder, name)
     if os.path.islink(path):
         os.unlink(path)
@@ -203,7 +200,7 @@ def made_inside(folder: str, name: str) -> str:
 
 
 def name_of(place: str) -> str:
-    """Return the name of a project's state folder: the escaped real path, or its digest if the path is too long."""
+    """Return the name of a project's state folder: the escaped path, or a digest of it."""
     real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:
@@ -223,7 +220,6 @@ def _outside(project: str) -> list[str]:
 
 
 def _bases() -> list[str]:
-    """Return the possible base folders of the harness's state. The default comes first."""
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
     places = (usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
@@ -249,10 +245,11 @@ def _is_ours(folder: str) -> bool:
 
 
 def may_write(folder: str) -> bool:
-    """Return True if files can be created in the folder. This is tried, because ``access`` ignores Landlock."""
+    """Return True if files can be created in the folder."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     try:
+        # tried, because ``access`` ignores Landlock
         os.close(os.open(folder, os.O_WRONLY | getattr(os, "O_TMPFILE", os.O_DIRECTORY), 0o600))
     except PermissionError:
         return False
@@ -262,7 +259,6 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if this user owns both folders, ``folder`` is not a symbolic link, and it is writable if required."""
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """Running ``git cat-file`` process that answers queries until ``close``. No answer is cached."""
+    """Running ``git cat-file`` process that answers queries until ``close``."""
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -48,12 +48,11 @@ class Batch:
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the object that a revision refers to, with its content. Return ``None`` if there is none."""
+        """Return the object that a revision refers to and its content, or ``None``."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Kill the ``git cat-file`` process. Nothing is lost, because the process only reads."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -88,7 +87,6 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next bytes of git's output. Raise ``TimedOut`` if none arrive, ``UnsafeTree`` if git has ended."""
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()

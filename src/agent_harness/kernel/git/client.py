@@ -44,7 +44,7 @@ COMPARING = frozenset({"diff-tree"})
 
 
 class Git:
-    """One git repository. The repository may still be missing when the object is created."""
+    """One git repository."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -83,8 +83,7 @@ class Git:
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
-        """Return the path of the root folder relative to the top of the work tree, without a slash at either end.
-        Return an empty path if the root folder is the top."""
+        """Return the path of the root folder, relative to the top of the work tree."""
         relative = os.path.relpath(self.root, self.top())
         return b"" if relative == os.curdir else os.fsencode(relative)
 
@@ -101,8 +100,7 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Run a git command and return its output. Raise ``TimedOut`` after the time limit. If ``check`` is set, raise
-        ``GitFailed`` if the command fails."""
+        """Run a git command and return its output. ``check`` raises ``GitFailed`` if the command fails."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -128,12 +126,9 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a view: a git directory with the harness's settings and the repository's HEAD, index and
-        ``info/exclude`` rules.
-
-        During the block, all git calls of this thread use this view. A view that is already open is reused, unless
-        ``inherit`` is given. Git keeps the file descriptors in ``inherit`` open."""
+        """Open a git directory with the harness's settings. This thread's git calls use it during the block."""
         shared = getattr(self._open, "view", None)
+        # git keeps the descriptors in ``inherit`` open, so an open view cannot be reused for them
         if shared is not None and not inherit:
             yield shared
             return
@@ -146,13 +141,12 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of git objects. It starts a git process only if the repository's files are not enough."""
+        """Open a reader of git objects."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Yield the ``git cat-file`` process of this thread's open view, or of a new view for this block."""
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -162,12 +156,11 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree during the block, for one operation. The yielded lock has a temporary folder."""
+        """Lock this work tree for one operation during the block."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:
-        """Return the text of the file ``name`` in ``.git/info``, or an empty text if the file is missing."""
         return locate.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
@@ -214,7 +207,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the uncommitted changes, in the form of ``git status``. Index flags cannot hide a change."""
+        """Return the uncommitted changes, with the letters of ``git status``."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -253,8 +246,7 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry of each file that differs between two commits or trees, sorted by path. If
-        ``base`` is ``None``, compare with an empty tree. Raise ``GitFailed`` if a commit or tree does not exist."""
+        """Return the old and new entry of each file that differs between two commits or trees."""
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
@@ -281,15 +273,15 @@ class Git:
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch, or ``None`` if there is none. It is the first of these names that exists: the
-        branch of origin's HEAD, ``init.defaultBranch``, main, master (features.md C25)."""
+        """Return the default branch's name, or ``None`` if there is none."""
+        # C25
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
         names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of ``branch`` (default: the checked-out one), or ``None`` if no setting defines it."""
+        """Return the push target of ``branch`` (default: the checked-out one), or ``None`` without settings for it."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -298,7 +290,7 @@ class Git:
         return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits from ``base`` to ``tip`` that are on a remote, according to local tracking refs."""
+        """Return the commits between ``base`` and ``tip`` that local tracking refs show on a remote."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -306,9 +298,8 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Set a ref to the object ``new``. If ``new`` is ``None``, delete the ref. Raise ``GitFailed`` if the ref does
-        not point to ``old``. An empty ``old`` means that the ref must not exist, and ``None`` skips this test. The ref
-        itself is written even if it is symbolic."""
+        """Point a ref to ``new``, or delete it. Raise ``GitFailed`` if it does not point to ``old``."""
+        # an empty ``old`` means that the ref must not exist
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
@@ -319,7 +310,7 @@ class Git:
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the environment variables for author and committer. The default identity is ``self.identity``."""
+        """Return the environment variables for author and committer."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
@@ -334,12 +325,11 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return the values of all git settings, by key in lower case. Git runs no command that a setting contains."""
+        """Return the values of all git settings, by key in lower case."""
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of the filters that git attributes use and that only the repository's own settings define.
-        Harness calls do not run these filters, so the affected files are read without conversion."""
+        """Return the names of the git filters in use that only the repository's own settings define."""
         return settings.local_filters(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
@@ -354,9 +344,8 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Push refs to a remote and return the result. The push is never forced, and no hook runs. Git uses the user's
-        global settings and the repository's settings in ``recorded``. If ``recorded`` is ``None``, git uses only the
-        remote's current addresses. ``served_by`` is the command of the remote's git server."""
+        """Push refs to a remote without force and without hooks, and return the result."""
+        # without ``recorded``, only the remote's current addresses are used
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
 
@@ -369,7 +358,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch refs from a remote under the rules of ``push``. Return the result. With ``tags``, fetch tags too."""
+        """Fetch refs from a remote, and return the result."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -414,7 +403,6 @@ class Git:
 
 
 def _letter(old: TreeEntry, new: TreeEntry) -> str:
-    """Return git's status letter of a changed file: A (added), D (deleted), M (modified) or T (type changed)."""
     if ABSENT in (old, new):
         return "A" if old == ABSENT else "D"
     return "M" if old.mode[:2] == new.mode[:2] else "T"

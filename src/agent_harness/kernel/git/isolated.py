@@ -92,8 +92,7 @@ def _disk_of(place: str) -> str | None:
 
 
 class GitFailed(UnsafeTree):
-    """Error of a failed git command. ``status`` is the command's exit status, and ``stderr`` is its error output. If
-    git could not write a file in the folder ``place``, the message states the disk and its free space."""
+    """Error: a git command failed."""
 
     code = "git_failed"
 
@@ -109,7 +108,7 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """Context manager for one git view: a temporary git directory with safe settings, in which ``call`` runs git."""
+    """Temporary git directory with safe settings, in which ``call`` runs git."""
 
     def __init__(
         self,
@@ -123,12 +122,8 @@ class IsolatedView:
         settings: Iterable[tuple[str, str]] = (),
         inherit: Sequence[int] = (),
     ) -> None:
-        """Set up a view of a repository. If ``head`` is given, the view has its own HEAD.
-
-        ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``raw`` turns content conversion
-        off. ``excludes`` is the text of ``info/exclude``. ``more_excludes`` is the text of the user's global ignore
-        file. The harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open."""
         self.repository = repository
+        # a commit, or ``ref: refs/heads/...`` for a branch without a commit
         self._head = head
         self._raw = raw
         shaping = RAW_ATTRIBUTES if raw else attributes
@@ -179,8 +174,7 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view and return the completed process. Raise ``TimedOut`` after the time limit, and
-        ``GitFailed`` if ``check`` is set and git fails. ``transfers`` lets ``end_transfers`` end the command."""
+        """Run a git command in the view. ``check`` raises ``GitFailed`` if the command fails."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -211,8 +205,7 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the git directory. Create the folder if it is missing. Raise ``UnsafeTree`` if
-    the path is a symbolic link or not a folder."""
+    """Return the folder ``harness`` in the git directory, and create it if it is missing."""
     folder = f"{repository.git_dir}/harness"
     try:
         os.mkdir(folder, 0o700)
@@ -226,8 +219,7 @@ def own_folder(repository: Repository) -> str:
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Return the scope, key and value of all git settings. Git runs no command that a setting contains. If git refuses
-    the repository, the settings files are read directly."""
+    """Return the scope, key and value of all git settings."""
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
     done = execute(words, cwd=str(repository.top), env={**environment(), **places}, timeout_seconds=30)
@@ -280,8 +272,7 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a separate session, without a terminal, and return the completed process. After the time limit, kill
-    the process group and raise ``TimedOut``. If ``transfers`` is set, ``end_transfers`` can end the command."""
+    """Run git in a session of its own. Raise ``TimedOut`` after the time limit."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,
@@ -310,7 +301,7 @@ def execute(
 
 
 def end_transfers() -> None:
-    """End each ``git push`` and ``git fetch`` for which a thread of this process waits. The ended commands fail."""
+    """End each running ``git push`` and ``git fetch`` of this process."""
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)
@@ -360,7 +351,7 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """Return the settings that describe the repository's format. Git needs them to read and add objects and refs."""
+    # git needs these settings to read and add objects and refs
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

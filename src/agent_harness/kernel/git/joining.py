@@ -18,21 +18,21 @@ from agent_harness.kernel.redact import redact
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """Tree that is the result of a merge. Files in ``conflicts`` contain conflict markers."""
+    """Tree that results from a merge, and its files with conflict markers."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Merge the changes from ``base`` to ``commit`` into ``head``, and return the resulting tree and its conflicts. All
-    three are commits or trees. ``None`` as ``base`` means an empty tree. Files in ``union`` keep both sides' lines."""
+    """Merge the changes from ``base`` to ``commit`` into ``head``, and return tree and conflicts."""
     if head == base:
         return Merged(tree=git.tree_of(commit))
     since = base if base and git.commit_of(base) else git.commit_tree(base or git.empty_tree(), [], "base")
     ours = git.commit_tree(git.tree_of(head), [since], "ours")  # so that the base is the base, whatever history says
     theirs = git.commit_tree(git.tree_of(commit), [since], "theirs")
     words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs)
+    # files in ``union`` keep the lines of both sides
     attributes = "".join(f"{path} merge=union\n" for path in union)
     with IsolatedView(git.repository, attributes=attributes) as view:
         done = view.call(*words, check=False)
@@ -44,8 +44,7 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Remote branch to which a branch is pushed, with the settings for the push. ``recorded`` contains the settings
-    from before an agent ran. If it is ``None``, only the remote's current addresses are used."""
+    """Remote branch to push to, with the git settings that were recorded before an agent ran."""
 
     remote: str
     branch: str  # refs/heads/... on the remote
@@ -60,8 +59,7 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Fetch the remote's branch through the temporary ref ``ref``, and return the branch's commit. Raise
-        ``HarnessError`` if the fetch fails."""
+        """Fetch the remote's branch and return its commit. Raise ``HarnessError`` if the fetch fails."""
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -72,8 +70,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip, and the new commit for each old commit, or the ``problem`` that stopped the
-    rebase."""
+    """Result of a rebase: the new tip and the new commit of each old one, or a ``problem``."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -85,10 +82,7 @@ class _Apart(Exception):
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """Recreate the commits of ``tip`` that are not in ``base`` on top of ``base``, oldest first, and return the result.
-
-    The new history is linear: each merge becomes one commit. One kind of merge is kept: its second parent descends from
-    its first parent and has the same tree as the merge. The commits between these parents are recreated too."""
+    """Rebase the commits of ``tip`` onto ``base``."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")
@@ -108,8 +102,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """Yield the commits to recreate for ``commit``, oldest first: ``commit`` itself, or the commits between its parents
-    if its second parent descends from the first and has the same tree as ``commit``."""
+    # a merge with the tree of its second parent, which descends from the first, stands for the commits between
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -118,7 +111,6 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """Return the id of the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` on a conflict."""
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])
@@ -126,7 +118,6 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Create a copy of a commit with other parents and another tree, and return its id. Author and message stay."""
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -30,7 +30,7 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """One changed path. ``status`` is one letter between two commits, or two letters as in ``git status``."""
+    """Changed path. ``status`` holds the letters of ``git status`` or ``git diff --name-status``."""
 
     status: str
     path: str
@@ -56,7 +56,7 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch, including refused transfers and unreachable remotes."""
+    """Result of a push or a fetch."""
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -85,8 +85,7 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project() -> tuple[Path, ...]:
-    """Return the folders of the project's repository, which an agent in a workspace may not change. Return an empty
-    tuple if this process does not serve an agent in a workspace."""
+    """Return the git folders of the project that an agent in a workspace must not change."""
     found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 

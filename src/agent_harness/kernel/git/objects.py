@@ -41,12 +41,11 @@ FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class AskGit(Exception):
-    """Error: the repository's files are not enough to answer a query, so git must be called."""
+    """Error: the repository's files are not enough, so git must be asked."""
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return the object id of HEAD and the full name of the checked-out branch. The id is ``None`` if there is no
-    commit, and the branch is ``None`` if HEAD is detached."""
+    """Return the commit of HEAD and the full name of its branch. Each can be ``None``."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -89,8 +88,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file, or ``None`` if the path does not exist or is a folder. Raise ``AskGit`` for
-    a symbolic link or a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file types, such as a pipe."""
+    """Return the content of a regular file, or ``None`` if it is missing or a folder."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +127,6 @@ def _object_id(content: bytes) -> str:
 
 
 def _refuse_other_formats(repository: Repository) -> None:
-    """Raise ``AskGit`` if the repository stores refs in another format than files."""
     if "refstorage" in text_of(repository.shared_dir / "config").lower():
         raise AskGit
 
@@ -159,8 +156,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree that ``name`` refers to, or ``None`` if there is none. ``kind`` is
-        ``commit`` or ``tree``. If ``name`` is a full ref name, only the ref with exactly this name counts."""
+        """Return the id of the commit or tree (``kind``) with this name, or ``None``."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -175,7 +171,7 @@ class Objects:
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return the kind and content of an object, or ``None`` if missing. Raise ``GitFailed`` if it is damaged."""
+        """Return the kind and content of an object, or ``None`` if it is missing."""
         try:
             return self._loose(name)
         except AskGit:
@@ -279,7 +275,6 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return the kind and content of a loose object. Raise ``AskGit`` if it is missing, too large or damaged."""
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -296,7 +291,6 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return the bytes of a loose object's file in an alternate object folder. Raise ``AskGit`` if none exists."""
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
@@ -337,7 +331,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """Return a file mode as current git versions print it. Trees of old git versions may contain other modes."""
+    # trees of old git versions may contain other modes
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

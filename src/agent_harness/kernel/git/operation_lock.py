@@ -53,7 +53,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list[StoredEntry] | None:
-    """Return the entries of a git index in order, or ``None`` if the index is split or only git can read its format."""
+    """Return the entries of a git index, or ``None`` if only git can read the index."""
     with open(index, "rb") as file:
         content = file.read()
     try:
@@ -94,9 +94,9 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return the mode and object id of each index entry whose file changed in or after ``second``, by path. Return an
-    empty dict if the index file is older than ``second``, and ``None`` if the entries cannot be read."""
+    """Return mode and object id of each index entry whose file changed since ``second``, by path."""
     if os.stat(index).st_mtime < second:
+        # the index is older than that
         return {}
     found = stored_entries(index, id_bytes=id_bytes)
     if found is None:
@@ -105,8 +105,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears. If no process has the lock file open, move the file away. Raise
-    ``UnsafeTree`` if a process keeps the lock too long."""
+    """Wait until a git lock file disappears. Raise ``UnsafeTree`` if this takes too long."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -114,6 +113,7 @@ def await_lock(repository: Repository, lock: str) -> None:
         except FileNotFoundError:
             return
         if age > FRESH_SECONDS and _nobody_holds(repository, lock):
+            # abandoned: moved away, not deleted
             os.replace(lock, f"{repository.git_dir}/harness/left.lock")
             return
         if time.monotonic() > until:
@@ -150,7 +150,7 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """Lock and temporary folder of one git operation. Raise ``LockBusy`` if another operation does not end in time."""
+    """Lock and temporary folder of one git operation."""
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -177,13 +177,13 @@ class OperationLock:
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Return the path of a copy of the current index, or ``None`` if there is no index. The shared part of a split
-        index is copied too, because git expects it in the same folder."""
+        """Copy the current index and return the copy's path, or ``None`` without an index."""
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)
         except FileNotFoundError:
             return None
+        # git expects the shared part of a split index in the same folder
         for part in self.shared_parts():
             copy_index(f"{self.repository.git_dir}/{part}", self.path(part))
         return copy
@@ -192,7 +192,7 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index and return its digest, the key for ``kept``. Remove the oldest copies."""
+        """Store a copy of an index, and return the digest by which ``kept`` finds it."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -217,7 +217,8 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock in this block. After a crash, ``_sweep`` removes their lock files."""
+        """Record the refs that git may lock during the block."""
+        # after a crash, the next operation removes the lock files of these refs
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -226,15 +227,14 @@ class OperationLock:
 
 
 def copy_index(source: str, target: str) -> None:
-    """Copy an index together with its modification time. Git trusts an entry only if the file is older than the index.
-    A newer time could therefore hide a change to a file."""
     shutil.copyfile(source, target)
+    # git trusts entries that are older than the index: a newer time could hide a change
     times = os.stat(source)
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Replace the repository's index with ``index``, under git's lock. Raise ``UnsafeTree`` if the lock stays held."""
+    """Replace the repository's index. Raise ``UnsafeTree`` if another process keeps git's lock."""
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
     while True:
         try:
@@ -262,7 +262,6 @@ def _locked(path: str) -> int:
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Remove the temporary folders of ended operations, and the git lock files that these operations left."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (
@@ -285,7 +284,6 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Remove the lock files that an ended operation left for the refs in the file ``note``. Older lock files stay."""
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]
@@ -295,6 +293,7 @@ def _free_ref_locks(note: str, repository: Repository) -> None:
     for folder in {repository.git_dir, repository.shared_dir}:
         for ref in refs:
             lock = os.path.join(os.fsencode(folder), ref + b".lock")
+            # an older lock is another process's
             if os.path.isfile(lock) and os.lstat(lock).st_mtime_ns >= since:
                 os.unlink(lock)
 

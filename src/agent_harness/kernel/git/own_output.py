@@ -18,9 +18,7 @@ _noted: set[str] = set()  # files that the programs behind this process's pipes 
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore the output files of this process below the top folder, such as the log of ``nohup``. Also find
-    files that a program such as ``tee`` writes from a pipe. Call this function at the start of a run. The rules are in
-    ``.git/info/exclude``. They therefore also apply to other processes, such as an agent that commits everything."""
+    """Make git ignore the files into which this process prints, such as the log of ``nohup``."""
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
         ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
@@ -34,13 +32,12 @@ def among(top: bytes) -> frozenset[bytes]:
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line, preceded by ``note``, to ``.git/info/exclude``. A line that already exists is not added again."""
+    """Add a line to ``.git/info/exclude``, unless it is there already."""
     add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add the missing lines, preceded by ``note``, to a file of ignore rules. Return True if lines were missing.
-    Existing content stays byte for byte. New lines use the line endings of the file."""
+    """Add the missing lines to a file of ignore rules. Return True if there were any."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -57,8 +54,7 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove ``lines`` from a file of ignore rules, and return the removed lines. If ``printed`` is set, also remove
-    the rules for output files of runs. Delete a file that becomes empty. Without ``write``, only return the lines."""
+    """Remove ``lines`` from a file of ignore rules, and return the removed lines."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -71,6 +67,7 @@ def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: boo
         bare = row.rstrip("\r\n")
         if printed and bare == PRINTED:
             found.append(next(rows, "").rstrip("\r\n"))
+        # with ``printed``, the rules for the output files of runs go too
         elif bare in wanted:
             found.append(bare)
         else:
@@ -104,7 +101,6 @@ def _file_of(process: str, stream: int) -> str | None:
 
 
 def _name_of(stream: int) -> str:
-    """Return the path of an open file. Raise ``OSError`` if the system has neither /proc nor ``F_GETPATH``."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{stream}")
     import fcntl
@@ -116,7 +112,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield the files that a program such as ``tee`` has open while it reads this process's output. Needs /proc."""
+    # files that a program such as ``tee`` writes while it reads our output
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

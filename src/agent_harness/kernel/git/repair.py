@@ -38,7 +38,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return a copy of git's own files. Return ``None`` outside a repository, or if git cannot read these files."""
+    """Return a copy of git's own files, or ``None`` if git cannot read them."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -61,8 +61,7 @@ def remember(git: Git) -> GitFiles | None:
 
 
 def put_right(before: GitFiles) -> list[str]:
-    """Restore the git files in ``before`` that git can no longer read, and move new lock files of git away. Return a
-    line for the user for each action."""
+    """Repair git's own files from the copy ``before``. Return one line for the user per action."""
     repository = before.repository
     if not (repository.shared_dir / "objects").is_dir() or not (repository.shared_dir / "refs").is_dir():
         return []
@@ -79,7 +78,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return an error message and the repair command for an unreadable HEAD or packed-refs, otherwise ``None``."""
+    """Return an error message and a repair command if git cannot read HEAD or packed-refs."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -91,14 +90,14 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder for replaced git files. Create it if it is missing, and remove symbolic links in its path."""
+    """Return the folder for replaced git files, and create it if it is missing."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
-    """Yield the path, inode and modification time (ns) of each git lock file in the git folders and below ``refs``."""
+    """Yield path, inode and modification time (ns) of each git lock file."""
     for folder in dict.fromkeys((os.fspath(repository.git_dir), os.fspath(repository.shared_dir))):
         yield from _stamps(os.path.join(folder, name) for name in os.listdir(folder))
     for place, _, names in os.walk(repository.shared_dir / "refs"):
@@ -150,7 +149,6 @@ def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return new content for packed-refs: the refs in ``was``, and the refs in ``found`` whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]
@@ -195,7 +193,6 @@ def _packed(repository: Repository) -> str:
 
 
 def _bytes(path: str) -> bytes | None:
-    """Return the content of a file, or ``None`` if the file is missing or not a regular file."""
     if not os.path.isfile(path) or os.path.islink(path):
         return None
     with open(path, "rb") as file:

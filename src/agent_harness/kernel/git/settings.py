@@ -45,9 +45,9 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Run ``git push`` or ``git fetch`` with the settings in ``recorded``, and return the result. If ``recorded`` is
-    ``None``, use only the remote's addresses in ``now``."""
+    """Run ``git push`` or ``git fetch`` with the ``recorded`` settings, and return the result."""
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
+    # without a record, nothing but the remote's present addresses
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
     env = {name: os.environ[name] for name in VARIABLES if name in os.environ}
@@ -85,7 +85,7 @@ def are_readable(repository: Repository) -> bool:
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return True if git accepts the folder as a repository, with the repository's own settings in force."""
+    """Return True if git accepts the folder as a repository."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
@@ -109,8 +109,7 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
 
 
 def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
-    """Return the content and mode of settings files and hooks, by path relative to the shared git folder. For a
-    symbolic link, the content is the link's target and the mode is ``None``."""
+    """Return content and mode of the repository's settings files and hooks, by relative path."""
     shared = os.fspath(repository.shared_dir)
     hooks = os.path.join(shared, "hooks")
     names = ["config", os.path.relpath(repository.git_dir / "config.worktree", shared), "hooks"]
@@ -120,6 +119,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
     for name in names:
         path = os.path.join(shared, name)
         if os.path.islink(path):
+            # a link: its target, and no mode
             found[name] = (os.fsencode(os.readlink(path)), None)
         elif os.path.isfile(path):
             found[name] = (files.read_bytes(path), os.stat(path).st_mode & 0o777)
@@ -127,8 +127,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore the file ``name`` from ``before``, after moving the current file into the folder ``aside``. Return the
-    new path of the current file, or an empty text if there was none."""
+    """Restore the file ``name``, and return the path to which the current file was moved."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -149,7 +148,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Return the names of the filters that attributes use and that only the repository's own settings define."""
+    """Return the names of the git filters in use that only the repository's own settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)
@@ -160,13 +159,14 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git out of submodules, because git would use their settings."""
+    """Return environment variables that keep git out of submodules."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
         for key in status.split(view.call("config", *source, "--null", "--name-only", "--list", check=False).stdout)
     ]
     names = dict.fromkeys(key.rpartition(".")[0] for key in keys if key.startswith("submodule."))
+    # inside a submodule, git would use the submodule's settings
     variables = {"GIT_CONFIG_COUNT": str(len(names))}
     for at, name in enumerate(names):
         variables |= {f"GIT_CONFIG_KEY_{at}": f"{name}.ignore", f"GIT_CONFIG_VALUE_{at}": "dirty"}
@@ -187,7 +187,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """Return False only if the index certainly has no ``.gitmodules``. In doubt, return True."""
+    # False only if the index certainly has no ``.gitmodules``
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

@@ -62,7 +62,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Error: folders of this user cannot be read. Unreadable folders of other users are skipped without an error."""
+    """Error: a folder of this user cannot be read."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -71,8 +71,7 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Return the differences between the work tree and an index. Submodule content and this process's output files are
-    left out. Ignored files are included if ``ignored`` is set."""
+    """Return the differences between the work tree and an index."""
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
     top = os.fsencode(view.repository.top)
@@ -100,7 +99,6 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file with git rules, such as ``.gitignore``, is a pipe, because git would block."""
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
@@ -163,7 +161,7 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove the paths ``remove`` from an index and read in the files ``add``. Files may replace folders."""
+    """Remove the paths ``remove`` from an index, and add the files ``add``."""
     top = os.fsencode(view.repository.top)
     links = Links(top)
     absent = [path for path in remove if not links.above(path) and kind_at(top, path) == "nothing"]
@@ -191,8 +189,7 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return the index flags that hide changes, by path, from the output of ``ls-files -v -z``. The flags of a path are
-    the text ``assume``, ``skip`` or ``assume skip``."""
+    """Return the flags ``assume`` and ``skip`` of each file in an ``ls-files -v -z`` listing."""
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -205,7 +202,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Set or clear the given index flags of these files. The flags ``assume`` and ``skip`` hide changes of a file."""
+    """Set or clear index flags (``assume``, ``skip``) of files."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -214,18 +211,16 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear the index flags that hide changes of existing files, and return the cleared flags by path. A missing file
-    keeps its flag, because the user left it out, as in a sparse checkout."""
+    """Clear the index flags that hide changes, and return them by path."""
     top = os.fsencode(view.repository.top)
+    # a missing file keeps its flag: the user left it out, as in a sparse checkout
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
     set_flags(view, index, there, on=False)
     return there
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Return a function that returns True if a path, or a folder above it, matches a pattern. Patterns are relative to
-    the folder ``prefix``. In a pattern, ``*`` and ``?`` match text without a slash, and ``**/`` at the start matches
-    any depth. A slash or ``/**`` at the end has no effect."""
+    """Return a function that tells whether a pattern matches a path or a folder above it."""
     if not patterns:
         return lambda path: False
     start = re.escape(prefix + b"/") if prefix else b""
@@ -244,7 +239,8 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Return True if ``places`` contains the path or a folder above the path. Folders in ``places`` end in a slash."""
+    """Return True if ``places`` contains the path or a folder above it."""
+    # folders in ``places`` end in a slash
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
 
@@ -258,7 +254,7 @@ def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list that are ``place`` or lie below it. A folder ``place`` ends in a slash."""
+    """Return the paths of a sorted list that are ``place`` or lie below it."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []

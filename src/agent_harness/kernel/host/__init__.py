@@ -46,7 +46,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """Slot for one agent or check run, held until ``release``. If no state folder is writable, the slot has no lock."""
+    """Slot of this machine for one agent or check run, held until ``release``."""
 
     __slots__ = ("_lock", "_path")
 
@@ -55,8 +55,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write ``told``, which describes the use of the slot, to the slot's file. ``harness limits`` shows it. Ignore
-        errors such as a full disk."""
+        """Store ``told``, a description of the slot's use, for ``harness limits``."""
         if not self._path:
             return
         try:
@@ -91,7 +90,7 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account. If the account has no limit of agents, the machine's limit applies."""
+    """Return the limits of an account."""
     found = _settings()
     return _terms(found, account)
 
@@ -116,7 +115,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot of the given kind, and record ``told`` as its use. Return ``None`` if all slots are taken."""
+    """Take a free slot of this kind, or return ``None`` if all are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -134,7 +133,7 @@ def take(kind: str, told: JsonObject) -> HostSlot | None:
 
 
 def note_input(account: str, tokens: int) -> None:
-    """Record that a model read ``tokens`` uncached input tokens for an agent of the account."""
+    """Record input tokens that an agent of the account used."""
     path = _input_path(account, make=True)
     if path is None or tokens <= 0:
         return
@@ -147,8 +146,7 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the number of input tokens that the account used in the last ``seconds`` seconds. Call this function only
-    within ``choosing``, because it may remove old entries."""
+    """Return the input tokens that the account used in the last ``seconds`` seconds."""
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -157,6 +155,7 @@ def input_since(account: str, seconds: float) -> int:
     lines = [each for each in map(_input_line, content.splitlines()) if each and now - seconds < each[0] <= now + 1]
     if path and len(content) > _LONGEST_INPUT:
         with suppress(OSError, HarnessError):
+            # drops old entries: call this only within ``choosing``
             files.replace(path, "".join(f"{at:.3f} {tokens}\n" for at, tokens in lines))
     return sum(tokens for _, tokens in lines)
 
@@ -184,12 +183,13 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection during the block. If it is not free within 2 s, continue without it."""
+    """Hold the lock on agent selection during the block."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):
         if folder:
             descriptor = files.open_regular(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            # if the lock stays taken, go on without it
             await_lock(descriptor, _CHOOSING_SECONDS)
     try:
         yield
@@ -199,7 +199,7 @@ def choosing() -> Iterator[None]:
 
 
 def holders() -> list[JsonObject]:
-    """Return all slots in use, each with its ``kind``, ``number``, ``pid`` and the use that its holder recorded."""
+    """Return all slots in use, each with the description that its holder stored."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
 

@@ -28,8 +28,7 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the throttle after the provider refused a request. The refusal lasts ``wait`` seconds. ``most`` is the
-    account's limit of agents."""
+    """Return the new throttle of an account after a request was refused."""
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -57,8 +56,8 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if the account has input tokens for one more average agent. ``used`` is the number of uncached tokens
-    in the last five minutes. Agents may use nine tenths of the limit (SC-44)."""
+    """Return True if the account's token limit allows one more average agent."""
+    # SC-44: agents may use nine tenths of the limit
     one = used / working if working else 0
     return used + one <= SHARE * per_minute * WINDOW / 60
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """Entry of a JSON object or array: its name or index, and its positions in the text. ``begins`` is the start of the
-    name. ``start`` and ``end`` are the start and end of the value."""
+    """Entry of a JSON object or array: its name or index, and its positions in the text."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -26,7 +25,7 @@ class _Entry:
 
 
 def append(text: str, path: Sequence[str], value: object) -> str:
-    """Return the JSON text with a value appended to the array at ``path``. Missing parts of the path are created."""
+    """Return the JSON text with ``value`` appended to the array at ``path``."""
     known = len(path)
     while (found := _find(text, path[:known])) is None:
         known -= 1
@@ -39,7 +38,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the JSON text with the value set at ``path``. A new member is added last. Its parent object must exist."""
+    """Return the JSON text with the value set at ``path``."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -48,7 +47,7 @@ def put(text: str, path: Path, value: object) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Return the JSON text without the entry at ``path``, or the unchanged text if there is no such entry."""
+    """Return the JSON text without the entry at ``path``."""
     holder = _find(text, path[:-1])
     listed = [*_entries(text, holder.start)] if holder else []
     names = [each.name for each in listed]
@@ -72,7 +71,6 @@ def is_empty(text: str, path: Path) -> bool:
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """Return the entry at a path, or ``None`` if it is missing. Raise ``ValueError`` if the text is not strict JSON."""
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)
     found: _Entry | None = _Entry(start, "", start, jsontext.scanner()(text, start)[1])
@@ -84,7 +82,6 @@ def _find(text: str, path: Path) -> _Entry | None:
 
 
 def _entries(text: str, at: int) -> Iterator[_Entry]:
-    """Yield the entries of the object or array that begins at position ``at``. Any other value has no entries."""
     scan, closing = jsontext.scanner(), {"{": "}", "[": "]"}.get(text[at])
     if closing is None:
         return
@@ -105,7 +102,6 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the text with ``value`` added at the end of ``holder``. In an array, the new entry has no ``name``."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -122,7 +118,6 @@ def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
 
 
 def _rendered(text: str, value: object, indent: str) -> str:
-    """Return a value as JSON in the layout of this text. All lines except the first start with ``indent``."""
     unit = _unit(text)
     lines = jsontext.dumps(value).rstrip("\n").split("\n")
     depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in lines]
@@ -135,7 +130,6 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one level of the text's indentation: that of the first indented line, or two spaces."""
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

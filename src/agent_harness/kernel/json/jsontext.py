@@ -17,7 +17,7 @@ BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """Number with its original spelling, if Python would write it differently, such as ``1.10`` or ``-0``."""
+    """Number that keeps a spelling which Python would change, such as ``1.10`` or ``-0``."""
 
     __slots__ = ("text",)
     text: str
@@ -32,10 +32,7 @@ class Spelled(float):
 
 
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
-    """Return the value of a JSON text. Raise ``ValueError`` with a one-line message if the text is damaged.
-
-    ``exact=False`` is twice as fast, but the caller must not write the value back. Numbers become Python numbers, the
-    last of repeated members wins, and only the interpreter limits the nesting depth."""
+    """Return the value of a JSON text. Raise ``ValueError`` if the text is damaged."""
     text = decoded(text)
     if not text:
         raise ValueError("it is empty")
@@ -48,6 +45,7 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
     if end != len(text):
         end = len(text) - len(text[end:].lstrip(BLANKS))
         raise ValueError(f"more than one JSON value: the second at {_place(text, end)}")
+    # twice as fast, but the caller must not write the value back
     if not exact:
         return value
     if text.count("[") + text.count("{") > MAX_DEPTH and not within_depth(value):
@@ -65,7 +63,7 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """Return a value as indented JSON for the nesting depth ``level``. The first line is not indented."""
+    """Return a value as JSON, indented for the nesting depth ``level``."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
@@ -153,8 +151,7 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Cache of the whole numbers in a JSON text, by their spelling. A cache hit runs no Python code."""
-
+    # a cached number runs no Python code
     def __missing__(self, text: str) -> float:
         odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
         number = self[text] = Spelled(text) if odd else int(text)
@@ -190,14 +187,13 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Return a strict JSON scanner: a function that returns the value at a text position, and the value's end position.
-    The scanner does not check the nesting depth. If there is no valid value, it raises ``StopIteration``,
-    ``ValueError``, ``RecursionError`` or ``SystemError``."""
+    """Return a function that reads the JSON value at a text position."""
+    # it does not check the depth, and raises StopIteration, ValueError, RecursionError or SystemError
     return _scanner(_Rules())
 
 
 def skip(text: str, at: int) -> int:
-    """Return the position of the first non-blank character from ``at`` on. Raise ``IndexError`` if there is none."""
+    """Return the position of the first character from ``at`` on that is not blank."""
     while text[at] in BLANKS:
         at += 1
     return at
@@ -221,7 +217,6 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """Return the value at the position ``start``, and the value's end position."""
     try:
         return _scanner(rules)(text, start)
     except SystemError:
@@ -247,7 +242,7 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Pass a value's JSON text to ``put``, in parts. ``indent`` is a line break and indentation, or "" for one line."""
+    # ``indent`` is a line break and spaces, or "" for one line
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (
@@ -274,7 +269,6 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
 
 
 def _scalar(value: object) -> str:
-    """Return the JSON text of one string, number, boolean or None. Subclasses are treated like their base class."""
     for kind in (type(value), str, int, float):
         if isinstance(value, kind) and kind in _PLAIN:
             return _PLAIN[kind](value)

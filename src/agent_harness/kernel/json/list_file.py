@@ -31,7 +31,7 @@ _RUN = 4096
 
 
 class _Unclear(Exception):
-    """Error: a JSON text is damaged, or the positions of its parts are unknown."""
+    """Error: a JSON text cannot be split into its parts."""
 
 
 class _Member:
@@ -43,7 +43,7 @@ class _Member:
 
 
 class _Places:
-    """Positions in a JSON text: of the object's members, and of runs. A run is a group of consecutive list elements."""
+    """Positions in a JSON text: of the object's members, and of groups of list elements (runs)."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -76,7 +76,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object of a state file with one long list. The caller changes the object in place and writes it once."""
+    """JSON object with one long list, as it is stored in a state file."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -88,9 +88,8 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the current value, in parts. ``changed`` lists the list elements that were changed in
-        place. ``None`` means that any element may have changed. All other changes are found by comparison. Raise
-        ``ValueError`` if the value cannot be written as JSON."""
+        """Return the JSON text of the current value, in parts."""
+        # ``changed``: list elements that were changed in place, None if any may have been
         edits = self._edits(changed) if self._places else None
         if edits is None:
             return [jsontext.dumps(self.value).encode()]
@@ -141,7 +140,6 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return a list with the edit that updates one part of the text. The list is empty if the part is unchanged."""
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -213,11 +211,8 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 
 
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
-    """Add runs of list elements from ``at`` on to ``places``. Return the position of the element after the last run.
-
-    ``mark`` is the text around the end of the first element, and the length of the part before that end. The next
-    occurrence of the text probably ends an element too. A run is used only if it consists entirely of elements."""
     sign, tail = mark
+    # the text around the end of the first element probably ends other elements too
     while (cut := text.find(sign, at + _RUN)) >= 0:
         run = f"[{text[at : cut + tail]}]"
         try:
@@ -233,29 +228,22 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """Raise ``_Unclear`` if the elements are nested too deeply. ``text`` is their JSON text."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
 
 def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
-    """Return True if the text part at depth ``level`` has too few brackets to exceed the nesting limit."""
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the position of the next non-blank character after ``sign``. Raise ``_Unclear`` if ``sign`` is not at the
-    position ``at``."""
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content: bytes | None = None) -> ListDocument:
-    """Return the document in a state file, or in the ``content`` that the caller has already read from the file.
-
-    ``name`` is the member with the long list. If ``known`` has the same content, return ``known``. Raise
-    ``FileNotFoundError`` if the file is missing, and ``StateDamaged`` if it is damaged."""
+    """Return the document in a state file. Raise ``StateDamaged`` if the file is damaged."""
     content = files.read_bytes(path) if content is None else content
     if known and known.content == content:
         return known
@@ -271,9 +259,7 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document, and keep the old content as ``<path>.bak``. ``before`` must raise an exception if
-    the file has changed since it was read. In that case, nothing is written. For ``changed``, see
-    ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written."""
+    """Replace the file of a document, and keep the old content as ``<path>.bak``."""
     try:
         parts = document.parts(changed)
     except ValueError as error:
@@ -281,6 +267,7 @@ def write(
     target, backup = os.path.realpath(path), f"{os.fspath(path)}.bak"
 
     def keep_the_old() -> None:
+        # raises an exception if the file has changed since it was read, so that nothing is written
         before()
         if not _given_second_name(target, backup, before):
             files.replace(backup, document.content, mode=_mode_of(target))
@@ -290,14 +277,13 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Make the old file the backup too, through a hard link, and return True. Return False if this is impossible, or if
-    the file already has a second name, which a killed writer or the user may have made."""
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
     ):  # one folder is made durable, with both names in it
         return False
     temporary = files.temporary_name(backup)
     try:
+        # a killed writer or the user may have made the second name
         if os.lstat(target).st_nlink != 1:
             return False
         _sync(target)
@@ -317,7 +303,7 @@ def _given_second_name(target: str, backup: str, before: Callable[[], object]) -
 
 
 def _sync(path: str) -> None:
-    """Write the file's content to disk, because an editor may have left the content in memory."""
+    # an editor may have left the content in memory
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)

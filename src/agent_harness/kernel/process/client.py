@@ -28,23 +28,19 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
 class SupervisorClient:
-    """Command under a supervisor process that ends together with the harness. As a context manager, it ends the
-    command.
-
-    ``exit_code`` is set after the exit of the command. It is negative if a signal killed the command, and ``None`` if
-    the exit was never observed. ``over_limit`` describes the exceeded limit, as the end of a sentence. ``ended`` means
-    that the command and its descendants have exited. ``finished`` also means that all of their output was read."""
+    """Command under a supervisor process, which ends together with the harness."""
 
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command. ``given`` is written to its standard input, which is then closed. If ``given`` is
-        ``None``, standard input stays open. Without ``error_sink``, standard error is part of the output. Raise
-        ``ToolMissing`` or ``Refused`` if the command cannot be started. No process is then left running."""
+        """Start the command. Raise ``ToolMissing`` or ``Refused`` if this is impossible."""
         self.run_id = run_id
         self.pid = 0
+        # negative after a signal, None as long as no exit was observed
         self.exit_code: int | None = None
+        # the exceeded limit, as the end of a sentence
         self.over_limit = ""
+        # the command and its descendants have exited
         self.ended = False
         self.lifeline: subprocess.Popen[bytes] | None = None
         self._stays = order.startswith(b"stay\0")
@@ -85,7 +81,7 @@ class SupervisorClient:
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Read and write the pipes that are ready. Wait at most ``timeout_seconds`` until a pipe is ready."""
+        """Wait for a ready pipe, then read and write all ready pipes."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -98,7 +94,8 @@ class SupervisorClient:
                 self._take_over()
 
     def terminate(self, grace_seconds: float) -> None:
-        """Request SIGTERM now and SIGKILL after ``grace_seconds``. The caller must ``pump`` until the command ends."""
+        """Request SIGTERM now and SIGKILL after ``grace_seconds``."""
+        # the caller must ``pump`` until the command ends
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
                 if self._control in self._open:
@@ -121,7 +118,7 @@ class SupervisorClient:
             self._write_input()
 
     def close(self) -> None:
-        """Kill all remaining processes of the command and close the pipes. Repeated calls are harmless."""
+        """Kill all remaining processes of the command and close the pipes."""
         try:
             with self._lock:
                 if self.lifeline is not None and not self.ended:
@@ -287,19 +284,19 @@ class SupervisorClient:
             self._expect_end(0.0)
 
     def _expect_end(self, grace_seconds: float) -> None:
-        """Set the time by which the supervisor must have ended. Resume the supervisor if it is suspended."""
         moment = time.monotonic() + grace_seconds + _LATE_SECONDS
         self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
         if self.lifeline is not None:
+            # the supervisor may be suspended
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd that reports the command's end even without the supervisor, unless the pid may be reused."""
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
             return
         self._open.add(self._command)
+        # otherwise the pid may be reused
         if self.lifeline is not None and supervisor.parent_of(self.pid) == self.lifeline.pid:
             self._poller.register(self._command, select.POLLIN)
         else:
@@ -333,7 +330,6 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return the descriptor if it is above 2. Otherwise, close it and return a duplicate that is above 2."""
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -342,7 +338,7 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return the environment of the supervisor: the run id, and the library paths that some Python builds need."""
+    # some Python builds need the library paths
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 

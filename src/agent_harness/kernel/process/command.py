@@ -60,16 +60,8 @@ def run(
     run_id: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> Completed:
-    """Run a command and return its result when no process of the command is left. A string is run as a shell command.
-
-    The command ends when its main process exits. Its background processes are killed a tenth of a second later.
-    Standard input is ``input`` or empty. ``on_output`` receives the output as it arrives, and ``log`` stores it up to a
-    limit. ``on_errors`` receives standard error, which is then not part of the output. ``stop`` is called ten times a
-    second, and True ends the command. ``grace_seconds`` is the time between SIGTERM and SIGKILL. ``run_id`` tags the
-    processes as in ``start``. ``sandbox`` limits access and resources.
-
-    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started. An exception in ``on_output`` or ``stop``, or
-    Ctrl-C, ends the command and is raised again."""
+    """Run a command and return its result when none of its processes is left."""
+    # background processes die a tenth of a second after the main process
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
     tail = OutputTail(keep_bytes)
@@ -97,7 +89,6 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Read and write the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop`` or ""."""
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -125,23 +116,15 @@ def start(
     own_temporary: bool = False,
     sandbox: Sandbox | None = None,
 ) -> "Running":
-    """Start a command and return the running command.
-
-    ``input`` is written to its standard input, which is then closed. If it is ``None``, the input stays open until
-    ``close_input``. ``merge_stderr=False`` sends standard error to ``stderr_log`` (at most 8 MB) and ``stderr_tail``
-    instead of the output. ``on_output`` receives the output, and ``on_errors`` receives standard error if it is
-    separate. ``run_id`` tags the processes (``HARNESS_RUN_ID``). It must be unique and have at least 16 characters.
-    ``keep_background`` lets background processes, such as a development server, run until ``stop`` is called or the
-    harness ends. ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access
-    and resources.
-
-    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
+    """Start a command. Raise ``ToolMissing`` or ``Refused`` if this is impossible."""
+    # the run id must be unique and have at least 16 characters
     tag = run_id or new_run_id()
     with ExitStack() as kept:
         if own_temporary:
             temporary = kept.enter_context(TemporaryFolder())
             env = {**env, "TMPDIR": temporary.path}
             sandbox = sandbox and replace(sandbox, limits=sandbox.limits.on(*sandbox.limits.folders, temporary.path))
+        # ``keep_background``: background processes run until ``stop`` is called or the harness ends
         order = write_order(command, cwd=cwd, env=env, run_id=tag, stays=keep_background, sandbox=sandbox)
         log = CappedLog(stderr_log, _STDERR_LOG_BYTES) if stderr_log is not None and not merge_stderr else None
         if log:
@@ -162,8 +145,7 @@ def new_run_id() -> str:
 
 
 class Running(SupervisorClient):
-    """Running command, which is stopped at the end of the context. Output waits in the pipe until a thread reads it.
-    Only one thread may read the output. Any thread may call ``write`` and ``stop``."""
+    """Running command. Only one thread may read its output."""
 
     def __init__(
         self,
@@ -192,7 +174,7 @@ class Running(SupervisorClient):
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON object that ``end_orphans`` needs after a crash: the supervisor's identity, ``run_id`` and ``group``."""
+        """JSON object by which ``end_orphans`` finds the command after a crash."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
@@ -207,7 +189,7 @@ class Running(SupervisorClient):
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line without its end, or ``None`` after the timeout or at the end. Cut lines over 1 MiB."""
+        """Return the next line without its end, or ``None`` after the timeout or at the end."""
         until = time.monotonic() + timeout_seconds
         while (line := self._lines.pop()) is None and not self.finished:
             left = until - time.monotonic()
@@ -217,22 +199,20 @@ class Running(SupervisorClient):
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Wait until the command exits. Return its exit code, or ``None`` after the timeout. Meanwhile, read the output
-        and keep its latest 4 MiB for ``read_line``."""
+        """Read output until the command exits. Return its exit code, or ``None`` after the timeout."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.exited and (left := until - time.monotonic()) > 0:
             self.pump(left)
         return self.exit_code
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Send SIGTERM, and SIGKILL after ``grace_seconds``. Return when the command and its descendants have exited.
-        The latest output can still be read. Repeated calls are harmless."""
+        """Send SIGTERM, then SIGKILL after ``grace_seconds``, and wait until all processes have exited."""
         self.terminate(grace_seconds)
         while not self.ended:
             self.pump(_FOREVER)
 
     def close(self) -> None:
-        """Kill all remaining processes of the command and release its resources. Repeated calls are harmless."""
+        """Kill all remaining processes of the command and release its resources."""
         try:
             super().close()
         finally:
@@ -249,7 +229,6 @@ class Running(SupervisorClient):
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a function that passes each chunk to all given functions, in order. ``None`` values are skipped."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

@@ -44,7 +44,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process for good. Return the program to run next (``bwrap`` for bubblewrap) and its arguments."""
+    """Confine this process for good. Return the program to start next, and its arguments."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -72,7 +72,6 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter new namespaces if needed, apply the mount rules, and bring up the interfaces of a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -86,12 +85,12 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces that keep all user ids. For root, a helper process outside the namespaces maps the ids."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
         _map_own(own)
         return
+    # root keeps all user ids: a helper outside the namespaces maps them
     users = [_ranges(b"/proc/self/uid_map"), _ranges(b"/proc/self/gid_map")]
     pid = os.getpid()
     wait, go = os.pipe()
@@ -126,7 +125,6 @@ def _map_own(own: "list[bytes]") -> None:
 
 
 def _ranges(path: bytes) -> bytes:
-    """Return the text of an id map in which each id of this namespace stays the same."""
     with open(path, "rb") as listing:
         found = [line.split() for line in listing]
     return b"\n".join(b"%s %s %s" % (first, first, count) for first, _, count in found)
@@ -148,7 +146,6 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """Apply one mount rule. Skip the rule if its path does not exist."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -162,17 +159,16 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """Make the mounts at and below a path read-only or writable. Skip mounts that cannot become writable."""
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
     if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
         if read_only:
             _check(-1)
+        # a mount that cannot become writable stays as it is
         _libc.syscall(_MOUNT_SETATTR, _HERE, path, 0, attributes, 32)
 
 
 def _raise(network: bytes) -> None:
-    """Bring up a separate network. Ignore an error for ``interface``, which needs a kernel with bridges."""
     if network == b"open":
         return
     import _socket
@@ -196,6 +192,7 @@ def _raise(network: bytes) -> None:
                 (0x890B, route),  # SIOCADDRT: the default route
             ):
                 fcntl.ioctl(request.fileno(), asked, words)
+    # a bridge is missing in some kernels
     except OSError:
         pass
     finally:
@@ -206,7 +203,6 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Allow writes only to the ``allowed`` paths (``None`` allows all). If possible, keep signals in the sandbox."""
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

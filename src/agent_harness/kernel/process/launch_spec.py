@@ -55,14 +55,12 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """Access rights of a command. The module ``sandbox`` determines them, and the module ``confinement`` enforces them.
-
-    A rule in ``rules`` is (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source``
-    at the path, or keep the content if there is no source. ``empty`` mounts a memory file system of size ``source``."""
+    """Access rights and resource limits of a command."""
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
     base: str  # mode of all other paths: rw or ro
     network: str  # open, or loopback: a separate one
+    # (mode, path, source), from the top of the disk downwards; ``empty`` is a memory file system of size source
     rules: tuple[tuple[str, str, str], ...]
     limits: Limits = NO_LIMITS
 
@@ -72,7 +70,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the sandbox in a supervisor's launch order. The tuple is empty if there is no sandbox."""
+        """Words that describe the sandbox in a supervisor's launch order."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -81,9 +79,9 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment without secrets and variables that affect commands, and with ``extra`` added.
-    ``keep_agent_credentials`` keeps the login variables of agent clients. Use it only for the agent itself."""
+    """Return this process's environment plus ``extra``, without secrets and variables that affect commands."""
     clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if os.environ.get(switch) not in (None, "", "0"))
+    # the login variables of agent clients are for the agent itself, never for another command
     kept = (*_AGENT_PREFIXES, *clouds) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
     environment.update(extra or {})
@@ -91,7 +89,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment without the variables that describe the harness's run, plus ``extra``."""
+    """Return this process's environment plus ``extra``, without the harness's own variables."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
@@ -112,9 +110,7 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). If ``command`` is a
-    string, a shell runs it. Raise ``ToolMissing`` if the program is not found relative to ``cwd`` or in the ``PATH`` of
-    ``env``. Raise ``Refused`` if the folder is missing or an argument cannot be passed to a program."""
+    """Return a launch order for the supervisor. Raise ``ToolMissing`` or ``Refused`` for an impossible command."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:

@@ -29,12 +29,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the limits in a supervisor's launch order. The tuple is empty if nothing is limited."""
+        """Words that describe the limits in a supervisor's launch order."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return a copy of the limits that also covers the free space on the disks of the given folders."""
+        """Return a copy of the limits that applies to the disks of these folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -42,8 +42,7 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return the number of bytes in a setting: a number, ``4 GiB``, ``50%`` of the memory, or ``off`` (0). Raise
-    ``ValueError`` for anything else, and for an amount below ``least``."""
+    """Return the bytes that a setting such as ``4 GiB``, ``50%`` or ``off`` means."""
     if given in _OFF and given != "":
         return 0
     found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
@@ -52,6 +51,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
     number, unit = float(found[1]), found[2].lower()
     if unit == "%":
         return int(number / 100 * memory_of_machine())
+    # kB and GB are decimal, KiB, GiB, K and G are binary
     base = 1000 if unit.endswith("b") and "i" not in unit else 1024
     count = int(number * base ** _UNITS[unit.rstrip("b").rstrip("i")])
     if count < least:
@@ -60,8 +60,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return the number of processes in ``given``: a number, ``auto`` or ``off`` (0). Raise ``ValueError``
-    otherwise."""
+    """Return the number of processes that a setting such as ``500``, ``auto`` or ``off`` means."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -73,14 +72,14 @@ def count_from(given: object) -> int:
 
 @cache
 def memory_of_machine() -> int:
-    """Return the memory in bytes that this process and its children can use, on the machine or in its container."""
+    """Return the memory in bytes that this process and its children can use."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((whole, *_of_control_groups("memory", "memory.max", "memory.limit_in_bytes")))
 
 
 @cache
 def usual_processes() -> int:
-    """Return the default limit of processes. It is far above legitimate use, but at most half of the kernel's limit."""
+    """Return the default limit of processes, at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -88,8 +87,7 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limit in the file ``name`` of each control group that contains this process. In version 1 of control
-    groups, the file is ``older``."""
+    # version 1 of control groups has the file ``older`` in place of ``name``
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -115,12 +113,12 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if this machine can enforce limits of memory and processes. Limits of disk space always work."""
+    """Return True if this machine can enforce limits of memory and processes."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return the supervisor's report ``NAME LIMIT FOUND`` of an exceeded limit as the end of a sentence."""
+    """Return the supervisor's report of an exceeded limit as the end of a sentence."""
     name, limit, found = said.split()
     match name:
         case "memory":

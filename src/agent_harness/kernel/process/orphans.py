@@ -21,14 +21,12 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """Kill the remaining processes of the command in ``record`` (``Running.record``), and return their number.
-
-    Call this after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is
-    killed if the record is from another host or boot, or of this process's run. Members may be invalid."""
+    """Kill the processes that are left of a command, and return their number."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
     keeper = owner.Owner.from_record(dict(record))
+    # only after a crash, under the project's lock, and never in this process's own run
     if not is_proof(run_id) or os.environ.get(RUN_ID) == run_id:
         return 0
     ended = 0
@@ -47,11 +45,10 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id, and return their number. If the run id is too short to be unique, kill
-    nothing. The search ends after ``rounds`` searches in a row without a match. Two are safe, because a process that is
-    just starting a program has no visible environment. One is enough if only stray processes are expected."""
+    """Kill every process with this run id, and return their number."""
     if not is_proof(run_id):
         return 0
+    # two rounds: a process that is just starting a program has no visible environment
     return _end_all(
         lambda: [pid for pid in owner.processes_tagged(RUN_ID, run_id) if pid != os.getpid()],
         lambda pid: carries(pid, run_id),
@@ -60,12 +57,12 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kill the descendants of a live supervisor, and return their number. The supervisor itself is not killed."""
+    """Kill the descendants of a live supervisor, and return their number."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
 def carries(pid: int, run_id: str) -> bool:
-    """Return True if this process was started with this run id in its environment."""
+    """Return True if a process was started with this run id in its environment."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
             return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
@@ -87,8 +84,6 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill the processes that ``find`` returns and ``ours`` confirms, until ``rounds`` searches in a row find none.
-    Return the number of killed processes."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -104,12 +99,12 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container, in which each pid is another process's."""
+    # without that, /proc shows the pids of another container, and a kill would hit others
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill a process if ``ours`` confirms it, and wait up to a second for its end. Return True if it was killed."""
+    """Kill a process if ``ours`` confirms it. Return True if it was killed."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -146,7 +141,7 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Reap a killed child process. In a container, this process may be pid 1, and so the parent of all orphans."""
+    # in a container, this process may be pid 1, and so the parent of all orphans
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 

@@ -38,7 +38,7 @@ class OutputTail:
 
 
 class HeadTail:
-    """First and last bytes of a stream. A line between the two parts states how many bytes are missing."""
+    """First and last bytes of a stream, with the number of missing bytes between them."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 
@@ -73,9 +73,7 @@ def clipped(text: str, limit: int = 500) -> str:
 
 
 class CappedLog:
-    """Log file of at most ``limit_bytes``: its first quarter, a marker, and the latest output. New output is appended
-    to an existing file. Raise ``Refused`` if the file cannot be opened or is not regular. After a failed write, further
-    output is dropped."""
+    """Log file of limited size, which keeps its first quarter and the latest output."""
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         self._limit = max(4096, limit_bytes)
@@ -117,7 +115,7 @@ class CappedLog:
 
 
 class Lines:
-    """Unread lines of an output, each at most 1 MiB. The oldest lines are dropped if over 4 MiB are unread."""
+    """Unread lines of an output."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -129,7 +127,6 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Add a chunk of output. Old unread lines may be dropped."""
         while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
             self.pop()
             self.dropped += 1

@@ -29,8 +29,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the resources of all descendants of this process. ``terms`` are the limits of memory, processes and
-    free disk space (0 for no limit), then the folders whose disks are watched."""
+    """Watch over the memory, processes and free disk space of this process's descendants."""
 
     __slots__ = (
         *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
@@ -45,9 +44,7 @@ class ResourceWatch:
         free: "Callable[[bytes], int]",
         signal: "Callable[[int], object]",
     ) -> None:
-        """Prepare the watch. ``tasks`` returns the number of tasks on the machine, or -1 if /proc is unusable. ``free``
-        returns the free bytes on a folder's disk. ``before`` contains earlier results: of ``tasks``, then of ``free``
-        for each folder, before the command started. ``signal`` signals all processes of the command."""
+        # numbers of tasks and free bytes are -1 if unknown; ``before``: from before the command started
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
         self._sees = self._others >= 0
@@ -59,7 +56,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return an exceeded limit as ``NAME LIMIT FOUND`` (``FOUND`` is the measured amount), or "" if none."""
+        """Return the name, value and measured amount of an exceeded limit, or an empty text."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -71,7 +68,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """After a command failed, return ``NAME LIMIT FOUND`` for lack of memory or a full disk, otherwise ""."""
+        """Return whether a failed command lacked memory or disk space, in the form of ``look``."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -107,7 +104,7 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return this process's descendants, and the monotonic time from which they may be listed again at low cost."""
+    # and the time from which they may be listed again
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
@@ -134,7 +131,7 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Return the bytes of a process's anonymous memory and of its share of shared memory, without mapped files."""
+    # without mapped files, and with a share of shared memory
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
         return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
@@ -153,7 +150,7 @@ def free_memory() -> int:
 
 
 def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
-    """Return the sizes in bytes in a /proc file, by name. The file's lines look like ``NAME: 4 kB``."""
+    # the lines look like ``NAME: 4 kB``
     words = (line.split() for line in _read(path, most).splitlines())
     return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
 

@@ -79,7 +79,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the sandbox settings in ``given``, the value of ``sandbox:``. Ignore invalid values."""
+    """Return the settings in the value of ``sandbox:``. Invalid ones are ignored."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -110,7 +110,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return a text for a check's record: the kind of sandbox, its network, and whether limits are missing."""
+    """Return a description of the sandbox and its network for the record of a check."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -120,8 +120,7 @@ def told(settings: SandboxSettings = AUTO) -> str:
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
-    """Return the kind of sandbox to use, or ``None`` for no sandbox. Only a kind that passed a practical test is used.
-    The test runs once per boot. Raise ``Refused`` if a sandbox is required and no kind works."""
+    """Return the kind of sandbox to use, or ``None`` for none."""
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
         raise ConfigurationError(
@@ -132,6 +131,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
         return None
     if asked in KINDS:
         kind = _kind(asked)
+        # only a kind that passed a practical test
         kind = kind if kind and _holds(kind) else None
     else:
         kind = found()
@@ -144,7 +144,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if Landlock and mount namespaces both work, so that a check can have both."""
+    """Return True if a check can have Landlock and mount namespaces at the same time."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
@@ -181,15 +181,7 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """Return the sandbox of one check, and the path at which the check sees its folder ``temporary``.
-
-    The check may change the folders ``own``, except for the folders ``reads``. Other temporary files are hidden, unless
-    ``own``, ``reads``, ``names`` or an environment variable contains their path. In namespaces, the files and hidden
-    folders of the home are hidden too, except for the paths in ``of_home``.
-
-    With ``namespaces=False``, the check sees the machine as the user's commands do, if Landlock works. Then ``network``
-    selects a separate network, and ``laid`` are rules for mounts (see ``can_lay``). With ``at_home``, the check sees
-    the home and may change only the caches in ``of_home``. Raise ``Refused`` if a required sandbox does not work."""
+    """Return the sandbox of one check, and the path of its temporary folder inside the sandbox."""
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
     if kind and not namespaces and (has_own_network or network == OPEN) and sys.platform == "linux":
@@ -235,7 +227,6 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return rules that hide the files and dot folders in ``folder``, except for ``wanted`` paths and their parents."""
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -258,7 +249,6 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return rules that mount ``scratch`` over the shared folder ``place``. Paths in ``needed`` stay visible."""
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -275,7 +265,6 @@ def _laid_over(
 
 
 def _paths_in(texts: Iterable[str]) -> list[str]:
-    """Return the paths in these texts that lie in a shared folder for temporary files."""
     places = "|".join(re.escape(place) for place in _temporary_places())
     found = (match for text in texts for match in re.findall(rf"(?:{places})/+[^\s:;,'\"()/]+", text))
     return [os.path.realpath(path) for path in found]
@@ -296,17 +285,14 @@ def of_agent(
     installs: bool = False,
     reads: Iterable[str | os.PathLike[str]] = (),
 ) -> Sandbox:
-    """Return the sandbox of an agent that works in ``places``: the project, and a separate git folder if there is one.
-
-    ``reads`` are folders that the agent must not change, such as the project whose workspace it uses. Missing git
-    settings and a missing program folder are created, because only existing paths can be protected. ``installs`` is for
-    a script of the user that may install programs. Raise ``Refused`` if a required sandbox does not work."""
+    """Return the sandbox of an agent that works in ``places``."""
     kind = kind_for(settings)
     own = [os.path.realpath(path) for path in places]
     allowed = limits_from(settings, own)
     if kind is None:
         return _unconfined(allowed)
     checkouts = _checkouts(kind, os.environ)
+    # only existing paths can be protected
     _make_missing(os.environ, checkouts, own)
     closed = (*_protected(own, os.environ, installs=installs), *checkouts, *(os.path.realpath(path) for path in reads))
     rules = dict.fromkeys(closed, ("ro", ""))
@@ -319,7 +305,7 @@ def of_agent(
 
 
 def left_open(places: Iterable[str | os.PathLike[str]], *, settings: SandboxSettings = AUTO) -> Callable[[str], bool]:
-    """Return a function that tells whether an agent in ``places`` may write to a path. Without a sandbox, it may."""
+    """Return a function that tells whether an agent in ``places`` may write to a path."""
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -346,8 +332,6 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return the rules for the kernel's file systems: /proc and /dev are writable, and for root, kernel switches are
-    read-only. ``root_only`` leaves out /proc and /dev."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -382,9 +366,8 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return a list with the harness's folder in the user's cache, because this folder must be protected. For Landlock,
-    return an empty list, because a rule for this folder would protect the whole cache."""
     if kind == "landlock":
+        # a Landlock rule for this folder would protect the whole cache
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return [os.path.realpath(os.path.join(home, "agent-harness"))]
@@ -414,7 +397,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create each path that must be protected but is missing, because only an existing path can be protected."""
+    # only an existing path can be protected
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -434,7 +417,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return rules that list writable paths. A folder with a read-only part is replaced by its writable entries."""
+    # Landlock only allows: a folder with a read-only part is replaced by its writable entries
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -488,7 +471,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return a text with all facts that the test of a sandbox depends on: boot, user, container, ``bwrap``, kernel."""
+    # all that the test of a sandbox depends on
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -504,7 +487,6 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return ``name``, or ``bubblewrap:PROGRAM`` for bubblewrap. Return ``None`` if this kind is unavailable here."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":

@@ -70,27 +70,23 @@ def _read_exactly(descriptor: int, length: int) -> bytes | None:
 
 
 class Order:
-    """Launch order for a command: folder, program (a path), arguments (``words``) and environment, all as bytes.
-
-    ``stays`` lets processes that the command leaves behind, such as a development server, run until the harness ends
-    them or dies. ``terms`` describes the sandbox (``kernel/process/confinement.py``), and is empty without one.
-    ``wrapped`` means that the child runs the command in separate namespaces, and that only the command receives
-    SIGTERM. ``limits`` are the resource limits (``kernel/process/resource_watch.py``), and are empty without limits."""
+    """Launch order for a command."""
 
     __slots__ = ("environment", "folder", "limits", "program", "stays", "terms", "words", "wrapped")
 
     def __init__(self, text: bytes) -> None:
         stays, self.folder, self.program, *rest = text.split(b"\0")
+        # background processes run until the harness ends them or dies
         self.stays = bool(stays)
         self.words, rest = _listed(rest)
         self.terms, rest = _listed(rest)
         self.limits, rest = _listed(rest)
+        # the child runs the command in other namespaces, and only the command gets SIGTERM
         self.wrapped = bool(self.terms) and self.terms[0].startswith(b"bubblewrap:")
         self.environment = {name: value for name, _, value in (entry.partition(b"=") for entry in rest)}
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Read a list from ``fields``: first its length, then its elements. Return the elements and the other fields."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
@@ -150,7 +146,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Watch for the harness's death through a pidfd. A forked process may keep the control pipe open."""
+        # a forked process may keep the control pipe open after the harness's death
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -186,7 +182,6 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """Check the resource limits if a check is due. If the command exceeds a limit, kill all its processes."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:
@@ -204,17 +199,16 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal the command's process group and, if signals cannot leave the sandbox, all processes in it."""
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """Return the command's exit code, or ``None`` while it runs. A dead command stays a zombie to keep its pid."""
         if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
             self.reaped = pid == self.pid
             return os.waitstatus_to_exitcode(wait_status) if self.reaped else None
+        # the dead command stays a zombie, so that its pid is not reused
         while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if found.si_pid == self.pid:
                 return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
@@ -242,18 +236,16 @@ class Keeper:
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
-        """Kill all child processes, and the processes that they leave behind, until none is left. No pid can have been
-        reused, because only this process reaps its children."""
         until = time.monotonic() + KILL_SECONDS
         self._signal_everybody(signal.SIGKILL)
         self.gone = True
         while _any_child_left() and time.monotonic() < until:
             self._signal_everybody(signal.SIGKILL)
+            # no pid can have been reused: only this process reaps its children
             _signal_each(children(), signal.SIGKILL)
             self._wait(time.monotonic() + 0.02)
 
     def _wait(self, until: float | None) -> None:
-        """Sleep until a child changes its state, the harness writes or dies, or the time ``until`` is reached."""
         milliseconds = None if until is None else max(0.0, until - time.monotonic()) * 1000
         for descriptor, _ in self.poller.poll(milliseconds):
             if descriptor == self.wake:
@@ -282,7 +274,8 @@ class Keeper:
         self.kill_at = time.monotonic()
 
     def _signal_group(self, number: int) -> None:
-        """Signal the command and its process group, as long as the pid belongs to the command."""
+        """Signal the command and its process group."""
+        # the pid no longer belongs to the command
         if self.gone:
             return
         if self.wrapped and number != signal.SIGKILL:
@@ -303,7 +296,7 @@ class Keeper:
 
 
 def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int) -> None:
-    """Turn the new process into the command. After an error, write the failed step to ``report``. Never return."""
+    """Turn the new process into the command, and never return."""
     step = "start"
     lifeline = os.getppid()
     try:
@@ -327,6 +320,7 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
         step = "program"
         os.execve(program, words, order.environment)  # noqa: S606
     except OSError as error:
+        # the step that failed
         os.write(report, f"{step} {error.errno}".encode())
     finally:
         os._exit(127)
@@ -351,12 +345,13 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Limit the user's processes to the current number plus twice ``count``. The resource watch may be too slow."""
+    """Limit the number of processes of this user."""
     if not count or not os.geteuid() or not sees_own_pids():
         return
     try:
         import resource
 
+        # the resource watch may be too slow
         most = tasks_of_machine() + 2 * count
         _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -399,29 +394,27 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """Return the resource watch of a command. Import its module only now, which saves time for short commands."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    # imported only now, which saves time for short commands
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
     return ResourceWatch(limits, before, tasks_of_machine, free_bytes, signal_everybody)
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return True if signals can be kept inside the sandbox. With Landlock, this is impossible if mount rules exist."""
+    # Landlock cannot keep signals inside if there are mount rules
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Make sure that this process and the command can signal only descendants. Return True on success.
-
-    Success (Linux 6.12) is tested: a signal to the parent worked before and must now fail. The process can no longer
-    gain privileges, so this is only for sandboxed commands. ``moves`` still allows moves of files between folders."""
+    """Let this process and the command signal only their descendants. Return True on success."""
     call = find_function("syscall")
     parent = os.getppid()
     try:
         os.kill(parent, 0)
     except OSError:
         return False
+    # no new privileges from here on: only for sandboxed commands
     prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
     wanted = b"".join(each.to_bytes(8, sys.byteorder) for each in (_MOVES if moves else 0, 0, _SIGNALS))
     rules = call(_CREATE_RULESET, wanted, len(wanted), 0)
@@ -443,12 +436,12 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``. On systems without ``prctl``, such as macOS, return a function that does nothing."""
+    """Return ``prctl(2)``, or a function that does nothing on systems without it."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return the C library's function ``name``. If there is none, return a function that returns -1."""
+    """Return a function of the C library, or a function that returns -1 if it is missing."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -465,7 +458,7 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return the pids of this process's children, including zombies. Return an empty list without /proc."""
+    """Return the pids of this process's children, including zombies."""
     return children_of(os.getpid())
 
 
@@ -486,7 +479,7 @@ def children_by_scan(parent: int) -> list[int]:
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc shows this process's own pid. In a container, /proc may show the host's pids instead."""
+    """Return True if /proc shows this process's own pid, and not another container's pids."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:

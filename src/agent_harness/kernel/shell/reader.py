@@ -31,7 +31,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One shell word, without its quotes and without the output of its substitutions. Variables are not expanded."""
+    """One shell word without its quotes. Variables are not expanded."""
 
     text: str
     at: Sequence[int] = ()  # the position of each letter
@@ -54,7 +54,7 @@ class ShellWord:
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with ``instead`` in place of each substitution. ``None`` keeps each source text."""
+        """Return the word's text, with ``instead`` in place of each substitution."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -101,7 +101,7 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after the commands in its substitutions, with True if another command reads the output."""
+        """Yield each command, inner ones first, with True if another command reads its output."""
         yield from _every(self.commands, within=False)
 
 
@@ -118,7 +118,7 @@ def read(text: str) -> ShellText:
 
 
 class _Letters:
-    """Shell word that is being built while its text is parsed."""
+    """Shell word under construction."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -139,10 +139,10 @@ class _Letters:
         self.holes.append((self.length, written))
 
     def word(self, start: int, end: int, places: Sequence[int] | None) -> ShellWord:
-        """Return the finished word. ``places`` maps positions in an inner text to positions in the outer text."""
         one = len(self.spans) == 1
         at: Sequence[int] = range(*self.spans[0]) if one else [i for span in self.spans for i in range(*span)]
         if places is not None:
+            # from positions in an inner text to positions in the outer text
             at = [places[i] for i in at]
             start, end = (places[start], places[end - 1] + 1) if start < end else (0, 0)
         text, runs, holes = "".join(self.parts), tuple(self.runs), tuple(self.holes)
@@ -150,7 +150,7 @@ class _Letters:
 
 
 class _Level:
-    """List of commands that is being built while a text or a substitution is parsed."""
+    """List of commands under construction."""
 
     def __init__(self) -> None:
         self.now = ShellCommand()
@@ -185,7 +185,6 @@ class _Level:
             now.before.append(sign)
 
     def word(self, word: ShellWord) -> None:
-        """Process a word as a reserved word, a ``case`` pattern, or a word of the current command."""
         words, plain = self.now.words, "" if word.quoted or word.expands else word.text
         head = words[0].text if words and not words[0].quoted else ""
         if self.case == "pattern" and (plain != "esac" or self.now.patterns):
@@ -218,7 +217,7 @@ class _ShellReader:
         self._closing: dict[int, int] | None = None
 
     def commands(self, *, nested: bool = False) -> list[ShellCommand]:
-        """Return the commands up to the end of the text. If ``nested`` is set, stop at the closing parenthesis."""
+        """Return the commands up to the end of the text or the closing parenthesis."""
         level = _Level()
         while self.at < len(self.text):
             if blank := _BLANK.match(self.text, self.at):
@@ -296,7 +295,6 @@ class _ShellReader:
         return letters.runs
 
     def too_deep(self) -> bool:
-        """Return True if the nesting limit is reached. In that case, skip the rest of the text."""
         if self.depth < DEEPEST:
             return False
         self.fail("it is nested too deeply")
@@ -304,12 +302,12 @@ class _ShellReader:
         return True
 
     def inner(self, text: str, places: Sequence[int]) -> _ShellReader:
-        """Return a parser of an inner text. ``places`` are the positions of its letters in the outer text."""
+        # ``places`` are the positions of the letters of ``text`` in this reader's text
         known = self.places
         return _ShellReader(text, places if known is None else [known[i] for i in places], self.depth + 1)
 
     def arithmetic(self, now: ShellCommand) -> bool:
-        """Read ``((...))`` at the start of a command as one argument. Return False if there is no such text."""
+        # ``((...))`` at the start of a command becomes one argument
         end = self.arithmetic_end(self.at) if [each.text for each in now.words[:2]] in ([], ["for"]) else 0
         if end:
             for start, stop in ((self.at, self.at + 2), (self.at + 2, end - 2)):
@@ -322,7 +320,7 @@ class _ShellReader:
         return end > 0
 
     def arithmetic_end(self, at: int) -> int:
-        """Return the position after the ``))`` that closes the ``((`` at ``at``, or 0 if no ``))`` closes it."""
+        # the position after the closing ``))``, or 0 if there is none
         if self._closing is None:
             self._closing = {}
             opened = list[int]()
@@ -361,7 +359,6 @@ class _ShellReader:
         self.at = end
 
     def escaped(self, letters: _Letters) -> None:
-        """Read a backslash and the letter after it. A line continuation adds nothing to the word."""
         self.at += 2 if self.text.startswith("\\\n", self.at) else 1
         if self.text[self.at - 1] == "\\":
             self.take(letters, min(self.at + 1, len(self.text)))
@@ -399,7 +396,7 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Read an expansion that starts with a dollar sign or backtick. Parse commands, and do not expand variables."""
+        """Read an expansion that starts with a dollar sign or backtick."""
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)
@@ -412,7 +409,7 @@ class _ShellReader:
             self.take(letters, start + 1)
 
     def substitution(self, letters: _Letters) -> None:
-        """Read a substitution (``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``) and its commands."""
+        """Read a substitution such as ``$(...)`` or ``<(...)``, with its commands."""
         start = self.at
         self.at += 2
         if end := self.arithmetic_end(start + 1):

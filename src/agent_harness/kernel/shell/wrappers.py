@@ -45,7 +45,7 @@ def name_of(words: Sequence[str]) -> str:
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """Return the number of words of the wrapper at index ``at``: 1 for an assignment, 0 if there is no wrapper."""
+    """Return how many words belong to the wrapper (such as ``env``) or assignment at ``at``."""
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
@@ -69,7 +69,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program after assignments and wrappers. Without a program, return the number of words."""
+    """Return the index of the program, behind assignments and wrappers such as ``env``."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -77,7 +77,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """Yield the programs that a shell text starts. A wrapper comes before the program that it starts."""
+    """Yield the programs that a shell text starts, wrappers such as ``env`` included."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -101,7 +101,6 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """Return the first word after ``option`` that is not an option itself, or ``None`` if there is no such word."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]
@@ -112,7 +111,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand (script file or text of ``-c``). Return 0 if there is none."""
+    """Return the index of a shell's script file or ``-c`` text, or 0 if there is none."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at

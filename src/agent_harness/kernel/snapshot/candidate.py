@@ -32,7 +32,7 @@ RULES = b".gitignore"
 
 @dataclass(slots=True)
 class Hidden:
-    """Paths that are ignored only because of ignore rules that are newer than the snapshot."""
+    """Paths that are ignored only because of rules that are newer than the snapshot."""
 
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
@@ -40,10 +40,11 @@ class Hidden:
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Return the paths that became ignored after the snapshot. The search is fast if no ``.gitignore`` has changed."""
+    """Return the paths that became ignored after the snapshot."""
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
+        # fast if no ``.gitignore`` has changed
         return Hidden()
     names = sorted(walk.split(operation.listed(index)))
     folder = _rules_folder(operation, index, [name for name in names if _is_rules(name)])
@@ -69,7 +70,7 @@ def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> s
 
 
 def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
-    """Return the folders whose ``.gitignore`` ignores the whole folder, and that have no file in the snapshot."""
+    # folders whose own ``.gitignore`` ignores them, and that have no file in the snapshot
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
@@ -83,7 +84,6 @@ def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Se
 
 
 def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the paths that are ignored by the rules in ``folder`` or by the rules in the snapshot's notes."""
     if not paths:
         return set()
     words = ("check-ignore", "-z", "--stdin", "--no-index")
@@ -92,7 +92,7 @@ def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> se
 
 
 def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
-    """Yield ``path`` if it is a file, or every file below it. Nested repositories are recorded but not entered."""
+    """Yield ``path``, or every file below it. Nested repositories are not entered."""
     if not path.endswith(b"/"):
         yield path
         return
@@ -111,15 +111,11 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
-    """Return a commit of the current work tree, stored under ``ref``. If the work tree equals HEAD, return HEAD itself.
-
-    With a ``base``, nothing that was done after the base can hide a change: no index flag, no forged index, no rule in
-    ``.git/info/exclude``, and no ignore rule for a file in the base. Current ``.gitignore`` files apply to new files.
-    Files that match ``exclude`` are taken from the base's HEAD. An unchanged file with index flags keeps its index
-    entry. Attributes and the user's own filters apply. Raise ``UnsafeTree`` if a git operation is unfinished."""
+    """Return a commit of the current work tree, stored under ``ref``."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
+        # with a base, no flag, forged index or ignore rule made after the base can hide a change
         notes = load_notes(git, base) if base else notes_now(git)
         with in_operation(git, room, head, notes, raw=False) as operation:
             tree, index = _written(operation, head, exclude, base)
@@ -133,21 +129,18 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
 
 
 def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | None = None) -> str:
-    """Return the id of the tree that ``candidate`` would commit. No ref points to this tree, so git may delete it."""
+    """Return the id of the tree that ``candidate`` would commit."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
         notes = load_notes(git, base) if base else notes_now(git)
         with in_operation(git, room, head, notes, raw=False) as operation:
+            # no ref points to this tree, so git may delete it
             return _written(operation, head, exclude, base)[0]
 
 
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
-    """Move the branch and the index to a commit whose tree equals the work tree. No file is written.
-
-    ``branch`` is a full name or "detached". ``expected_head`` is the branch's current commit, or ``None`` if it has
-    none. Afterwards, HEAD refers to the branch. With a ``base``, the index flags of the base are set again. The call
-    can be repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished."""
+    """Move the branch and the index to a commit whose tree equals the work tree."""
     refuse_operation(git)
     refuse_elsewhere(git, branch)
     with git.room() as room:
@@ -156,6 +149,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
         if tip not in (expected_head, commit):
             raise UnsafeTree(f"{branch} is at {tip or 'no commit'}, not at {expected_head}", hint="git log --oneline")
         with in_operation(git, room, now, load_notes(git, base) if base else notes_now(git), raw=False) as operation:
+            # no file is written, and the call can be repeated after a crash
             index = _index_of(operation, commit)
             try:
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
@@ -167,14 +161,13 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
 
 
 def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
-    """Return an index, and the differences between this index and the files. The index is the base's stored index if it
-    is unaltered and no attributes changed. Otherwise, it is a new index, for which git reads every file."""
     warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
         found = operation.scan(warm)
         if not any(os.path.basename(path) == b".gitattributes" for path in found.every_path()):
             return warm, found
     if base:
+        # git reads every file again
         index = operation.cold_index(base.index_tree, operation.notes.away_by_path())
     else:
         copy = operation.own_copy("copy")
@@ -183,7 +176,7 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
 
 
 def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
-    """Return the tree of the current files and its index. Files that match ``exclude`` come from the base's HEAD."""
+    # files that match ``exclude`` come from the base's HEAD
     excluded = walk.matcher(exclude, operation.git.prefix())
     index, found = _compared(operation, base)
     wanted = base.head if base else head.commit
@@ -191,8 +184,8 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
         tree = objects.tree_of(wanted) if wanted else ""
 
         def stays_out(path: bytes) -> bool:
-            """Return True for an excluded path, and for a file that replaced a folder containing excluded files."""
             folder = objects.at(tree, path)
+            # a file may have replaced a folder with excluded files
             inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
             return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
 
@@ -205,11 +198,11 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
 def _read_changes(
     operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
-    """Read changed files into the index. A newly ignored file is read too if the base contains it or git tracks it."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
+        # files of the base count, even if they are ignored now
         paths += _held_untracked(operation, base, {*paths, *hidden})
     add, gone = operation.storable([path for path in paths if not stays_out(path)])
     remove = [path for path in found.deleted if not stays_out(path)]
@@ -229,13 +222,11 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
 
 
 def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
-    """Return the existing files that were untracked in the base, even if they are ignored now."""
     new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
     return operation.files_among(path for path in new if path not in known)
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
-    """Reset the index entries of these paths to the entries in ``tree``."""
     with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
@@ -247,7 +238,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit. The index has current data about each file, so git need not read the files."""
+    # the index has current data about each file, so git need not read the files
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:

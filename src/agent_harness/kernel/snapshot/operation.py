@@ -27,14 +27,14 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """State of a work tree: files, index, HEAD and ignore rules. Its three digests identify stored indexes
-    (``kernel/git/operation_lock.py``). A rollback is faster with the stored indexes, but also works without them."""
+    """State of a work tree: files, index, HEAD and ignore rules."""
 
     ref: str  # keeps everything below from being collected as garbage
     commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
     head: str | None  # None on a branch without a commit
     branch: str  # refs/heads/… or "detached"
     index_tree: str  # the staged files
+    # digests of stored indexes: without these, a rollback is only slower
     index_exact: str  # the index itself
     index_plain: str  # the same without flags that hide changes
     index_full: str  # an index of the commit's tree
@@ -54,7 +54,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """Result of a restore: the rescue, the rolled back commits, and the files that were moved or left in place."""
+    """Result of a restore."""
 
     ref: str | None  # names the commit below; None when there was nothing to rescue
     commit: str | None  # the files as they were before going back; parents: all that was checked out
@@ -65,8 +65,7 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts about a work tree that a git tree cannot contain, kept in a commit's message. Paths are text from
-    ``os.fsdecode``. Folders in ``ignored`` end in a slash."""
+    """Facts about a work tree that a git tree cannot hold, kept in a commit's message."""
 
     ignored: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)  # tracked, and not there
@@ -92,7 +91,7 @@ class Notes:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the notes in a text that ``as_text`` made. Members from later versions are ignored."""
+        """Return the notes in a text that ``as_text`` made."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
@@ -118,7 +117,8 @@ class Operation:
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """Return the differences between the files and an index. Files into which the harness prints are left out."""
+        """Return the differences between the files and an index."""
+        # without the files into which the harness prints
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
@@ -161,14 +161,15 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref. If given, ``old`` must be the ref's commit, or empty for a new ref."""
+        """Create or move a private ref, if it is still at ``old``."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Return the path of an unsplit copy of the repository's index, or of an empty index if there is none."""
+        """Return the path of a copy of the repository's index."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
+        # a split index becomes a whole one
         elif self.room.shared_parts():
             self.view.call("update-index", "--force-write-index", index=self.room.path(name))
         return self.room.path(name)
@@ -179,10 +180,10 @@ class Operation:
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of ``tree``, with which git reads every file again. ``away`` contains the index flags of
-        files that the user left out. A file that is still missing gets its flags again."""
+        """Return a new index of ``tree``, with which git reads every file again."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
+        # files that the user left out keep their flags
         self.set_flags(index, {path: words for path, words in away.items() if self.kind(path) == "nothing"})
         self.refresh(index)
         return index
@@ -192,14 +193,15 @@ class Operation:
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return the snapshot's stored index. If it is unusable, return a new index that makes git read every file."""
+        """Return the snapshot's stored index, or a new one that makes git read every file."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a copy of a stored index, or ``None`` if it is unusable. Git then reads files in ``racy`` again."""
+        """Return a copy of a stored index, or ``None`` if it is unusable."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
+            # git reads the racy files again
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]
             self.view.call("update-index", "-z", "--index-info", input=walk.joined(lines), index=warm)
         if warm:
@@ -217,12 +219,12 @@ class Operation:
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the paths that an index can hold, then the other paths: pipes, sockets, devices and removed files."""
+        """Divide paths into those that an index can hold and all others, such as pipes."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
     def blob_id(self, path: bytes) -> str | None:
-        """Return the object id of a file's bytes or a symbolic link's target, or ``None`` if the path is unreadable."""
+        """Return the git object id of a file's content, or ``None`` if it is unreadable."""
         full = self.git.file(path)
         try:
             if os.path.islink(full):
@@ -242,8 +244,7 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation, whose git calls use the HEAD in ``head`` and the ignore rules in ``notes``. With ``raw``, no
-    bytes are converted. Without ``raw``, the attributes of the work tree and of the notes apply."""
+    """Open an operation, whose git calls use the given HEAD and ignore rules."""
     view = IsolatedView(
         git.repository,
         head=head.commit or f"ref: {head.branch}",
@@ -266,13 +267,14 @@ def refuse_operation(git: Git) -> None:
 
 
 def refuse_elsewhere(git: Git, branch: str) -> None:
-    """Raise ``UnsafeTree`` if the branch is checked out in another work tree, which would become outdated."""
+    """Raise ``UnsafeTree`` if another work tree has checked out the branch."""
+    # that work tree would become outdated
     if branch in branches_elsewhere(git.repository):
         raise UnsafeTree(f"{branch} is also checked out in another work tree", hint="git worktree list")
 
 
 def notes_now(git: Git) -> Notes:
-    """Return notes of the current ignore rules, attributes and settings that are outside the work tree."""
+    """Return notes with the ignore rules, attributes and settings from outside the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
@@ -287,7 +289,7 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Return the path of the user's file ``name`` (``ignore`` or ``attributes``): the ``setting``, or git's default."""
+    """Return the path of the user's global git file ``ignore`` or ``attributes``."""
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -306,12 +308,12 @@ def load_notes(git: Git, snapshot: Snapshot) -> Notes:
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:
-    """Return the commit of a branch, or ``None`` if it has no commit. For "detached", return the commit of HEAD."""
+    """Return the commit of a branch, or of HEAD if ``branch`` is ``detached``."""
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Call ``change``, which changes refs. If an abandoned lock blocks it, remove the lock and call it again."""
+    """Change refs. If an abandoned lock file blocks this, remove it and try again."""
     try:
         change()
     except GitFailed as error:
@@ -325,8 +327,8 @@ def without_left_locks(git: Git, change: Callable[[], object]) -> None:
 def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
-    """Point HEAD to the branch, and the branch to the commit, if the branch is still at ``expected``. No file is
-    changed. Raise ``GitFailed`` if the branch has moved. The call can be repeated after a crash."""
+    """Point HEAD to the branch, and the branch to the commit. Raise ``GitFailed`` if the branch has moved."""
+    # can be repeated after a crash
     at_branch = branch != DETACHED
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):
         if commit != expected or (not at_branch and now.branch != DETACHED):

@@ -50,7 +50,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """Folder for rescued files. A file in the folder is never replaced."""
+    """Folder for rescued files, in which no file is ever replaced."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -80,7 +80,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move away everything that blocks a file at a path in ``wanted``, except the paths in ``held``."""
+        """Move away everything that blocks a file at a path in ``wanted``."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -99,7 +99,6 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Move the parts of a folder to the folder for rescued files, except ``known`` paths and their parents."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -124,7 +123,7 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Error: files or refs changed during the restore. Nothing is lost, and all steps start again."""
+    """Error: files or refs changed during the restore, so all steps start again."""
 
 
 @dataclass(slots=True)
@@ -152,7 +151,7 @@ class _Now:
 
 @dataclass(slots=True)
 class _Done:
-    """Rescue commits that a restore has made so far. The parents of each include the previous rescue commit."""
+    """Rescue commits that a restore has made so far."""
 
     ref: str | None = None
     commit: str | None = None
@@ -182,18 +181,11 @@ def restore(
     rescue_max_bytes: int = RESCUE_MAX_BYTES,
     set_aside_operation: bool = False,
 ) -> Rescue:
-    """Restore the files, index, branch and HEAD of a snapshot, after saving the current state as a rescue.
-
-    The rescue commit is stored under ``rescue_ref``, with a number appended if the ref exists. Files larger than
-    ``rescue_max_bytes`` are not committed. Files that were ignored when the snapshot was taken, and the harness's own
-    files (``exclude``), are never touched. The call can be repeated after a crash.
-
-    Raise ``UnsafeTree`` if the snapshot was deleted, another work tree has the branch checked out, files keep changing,
-    or a git operation is unfinished. The work tree then stays unchanged. With ``set_aside_operation``, an unfinished
-    operation causes no error: its git files are moved to the rescued files."""
+    """Restore a snapshot's files, index, branch and HEAD. First, commit the current state as a rescue."""
     if not set_aside_operation:
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
+    # the harness's own files and ignored files of the snapshot's time are never touched
     excluded = walk.matcher(exclude, git.prefix())
     with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
         way = _Way(operation, snapshot, excluded, rescue_max_bytes, rescue_ref, Aside(git, rescue_files), _Done())
@@ -254,7 +246,6 @@ def _plan(way: _Way, index: str) -> _Plan:
 
 
 def _scan(way: _Way, index: str) -> walk.Scan:
-    """Return the differences between the files and an index. Make unreadable folders readable, level by level."""
     while True:
         try:
             return way.operation.scan(index)
@@ -265,7 +256,6 @@ def _scan(way: _Way, index: str) -> walk.Scan:
 
 
 def _open(folder: bytes) -> bool:
-    """Give the user all permissions on a folder that the user owns. Return True if the permissions changed."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
         return False
@@ -285,7 +275,7 @@ def _fits(way: _Way, path: bytes) -> bool:
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """Commit the current state under a rescue ref. Return the new commit, or ``None`` if nothing differs."""
+    # None if nothing differs from the snapshot
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -330,7 +320,6 @@ def _write_files(way: _Way, index: str, made: str) -> None:
 
 
 def _make_empty_folders(operation: Operation) -> None:
-    """Create the folders that were empty at the snapshot. Skip a folder if its path is in use."""
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
@@ -353,7 +342,6 @@ def _set_modes(operation: Operation, index: str) -> None:
 
 
 def _index_as_it_was(way: _Way, full: str) -> str:
-    """Return the snapshot's index: the stored index, or an index made from the staged files and the notes."""
     snapshot, operation = way.snapshot, way.operation
     if snapshot.index_exact == snapshot.index_full and not operation.notes.flags:
         return full
@@ -386,7 +374,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored: the one named in the rescue's ``subject``, or the rescue's parent."""
+    """Return the commit that a rollback restored."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -418,7 +406,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return the changes and commits of a rescue as JSON, with file names that are safe for a terminal."""
+    """Return changes and commits as JSON, with names that are safe for a terminal."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -426,8 +414,8 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the changed files of a commit to the work tree, and return their names in a form that is safe for a
-    terminal. The caller must have saved the current files. HEAD, branches and the index stay."""
+    """Write the changed files of a commit, and return their printable names."""
+    # the caller has saved the current files; HEAD, branches and the index stay
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
         view.call("read-tree", commit, index=index)
@@ -441,7 +429,7 @@ def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry
 
 
 def write_rescued(git: Git, commit: str, folder: str) -> None:
-    """Write every file of a commit into ``folder``. Raise ``UnsafeTree`` if the folder exists and is not empty."""
+    """Write every file of a commit into a new or empty folder."""
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UnsafeTree(f"{folder} is not an empty folder", hint="give a new or an empty folder")
     os.makedirs(folder, exist_ok=True)

@@ -26,10 +26,10 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return the unchanged paths whose bytes may differ from their git object. ``listing`` is the output of ``ls-files
-    -v`` for the index. The call is fast if neither attributes nor settings require a conversion."""
+    """Return the unchanged paths whose bytes may differ from their git object."""
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
+        # fast if nothing requires a conversion
         return []
     changed = {*found.changed, *found.deleted}
     files = [entry for entry in walk.entries(operation.listed(index, "-s")) if entry.mode.startswith("100")]
@@ -50,7 +50,7 @@ def _has_attributes(operation: Operation, listing: bytes, found: walk.Scan) -> b
 
 
 def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """Return the paths with attributes that may change any content, and the paths with attributes for line endings."""
+    # first the paths whose attributes may change any content, then those with other line endings only
     with IsolatedView(operation.git.repository, head=NOWHERE, attributes=operation.notes.info_attributes) as view:
         done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
     fields = walk.split(done.stdout)
@@ -79,9 +79,7 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot, store it under a new ref, and return it. Without changes, this costs one ``git status``. Files
-    that match a pattern in ``exclude`` are left out, because they are the harness's own files. Raise ``UnsafeTree`` if
-    a git operation is unfinished, a path is in conflict, or the ref exists."""
+    """Take a snapshot of the work tree, store it under a new ref, and return it."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -112,7 +110,6 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
 
 
 def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
-    """Return an index without flags that hide changes of existing files. Record the removed flags in the notes."""
     flags = walk.flagged(listing)
     if not flags:
         return exact
@@ -137,7 +134,7 @@ def _scan(operation: Operation, plain: str) -> walk.Scan:
 
 
 def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
-    """Return the empty folders of the work tree. Do not search the folders in ``closed``."""
+    """Return the empty folders of the work tree, except below ``closed``."""
     left, empty = [""], list[str]()
     while left and len(empty) < MOST_EMPTY:
         below = left.pop()
@@ -156,7 +153,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return an index with the current state of every file. The harness's own files are left out."""
+    """Return an index with the current state of every file except the harness's own."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
@@ -169,7 +166,7 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Record in the notes which index entries are too recent to be trusted. Skip files that the user left out."""
+    # entries that are too recent to be trusted, except for files that the user left out
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
@@ -185,7 +182,7 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
 
 
 def _note_modes(operation: Operation, full: str) -> None:
-    """Record every file's permissions in the notes, because git stores only one bit of them."""
+    # git stores only one bit of the permissions
     modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
     for path, git_mode in operation.modes(full).items():
         with suppress(OSError):
@@ -199,7 +196,7 @@ def _note_modes(operation: Operation, full: str) -> None:
 
 
 def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
-    """Create the commit of a snapshot and return its id. An extra parent contains the staged files and the notes."""
+    # the extra parent contains the staged files and the notes
     beside = operation.commit(
         index_tree, [], f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
     )
