@@ -36,14 +36,12 @@ def is_ours(hook: object) -> bool:
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the harness's hooks in this settings file, in the form in which Codex lists them."""
     with _server(cwd, environ) as server:
         return _ours(server, file, cwd)
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this settings file, and no other hooks. Return True if Codex trusts them.
-    Return False if Codex does not read the file, for example because Codex does not trust the project."""
+    """Make Codex trust the harness's hooks in this file, and return True on success."""
     with _server(cwd, environ) as server:
         found = _ours(server, file, cwd)
         wanted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in found if _needs_trust(hook)}
@@ -55,13 +53,11 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
-    """Remove Codex's trust entries for these hooks from Codex's settings, and return the keys of the removed entries. A
-    hook is (event, index of its group, index in the group). All other bytes of the settings stay. If a safe edit is
-    impossible, raise ``Refused`` and change nothing. Codex 0.169 writes the entries as
-    `[hooks.state."FILE:stop:0:0"]`."""
+    """Remove Codex's trust in these hooks. Raise ``Refused`` if a safe edit is impossible."""
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
     try:
         text = files.read_bytes(path).decode()
+        # Codex 0.169 writes the entries as [hooks.state."FILE:stop:0:0"]
         keys = [key for key in _noted(_toml(text)) if _is_of(key, file, hooks)]
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -73,7 +69,6 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the trust entries in Codex's settings, as a mapping from the key of a hook to its entry."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -85,14 +80,11 @@ def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool
 
 
 def _label(event: str) -> str:
-    """Return the name that Codex uses for an event in its keys. For example, ``SessionStart`` becomes
-    ``session_start``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the text of Codex's settings without the trust entries of the hooks with these ``keys``. Remove outer
-    tables that become empty."""
+    """Return the text of Codex's settings without the trust entries of these hooks."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
@@ -126,7 +118,6 @@ def _significant(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _header(line: str) -> tuple[str, ...] | None:
-    """Return the names in the header of a TOML table. Return ``None`` if the line is not such a header."""
     names: list[str] = []
     try:
         found: Any = _toml(line.strip()) if line.lstrip().startswith("[") else None
@@ -180,7 +171,7 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """Short-lived process ``codex app-server``. It exchanges JSON messages, one on each line, within a time limit."""
+    """Short-lived process ``codex app-server`` that exchanges JSON lines within a time limit."""
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -200,7 +191,6 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Send a request to the Codex process, and return the result. Raise ``Refused`` after an error or a timeout."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:

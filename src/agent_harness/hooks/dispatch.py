@@ -51,7 +51,6 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return the number of ended attempts that ``ask`` counts in the log. Return 0 if the log is unreadable."""
     try:
         return ask()
     except (HarnessError, OSError):
@@ -59,7 +58,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker file of a finished task list. Return the decision: one more review, or permission to stop."""
+    """Remove the marker file of a finished list, and return the decision on the stop."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -85,8 +84,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the lease of the running session if another client runs this session. Return ``None`` if no session is
-    running, or if this client or one of its parent processes runs it."""
+    """Return the lease of a session that another client runs, or ``None``."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -101,7 +99,6 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
 
 
 def _is_above(pid: object) -> bool:
-    """Return True if the process ``pid`` started this process, directly or indirectly."""
     from agent_harness.kernel import owner
 
     above: int | None = os.getpid()
@@ -140,7 +137,6 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count one blocked stop of a subagent or a teammate, and return the count."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -171,8 +167,7 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the name of the hook event that ``text`` spells. For example, ``session_start`` spells ``session-start``.
-    Return ``None`` if there is no such event."""
+    """Return the hook event for a text such as ``session_start``, or ``None``."""
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
@@ -199,8 +194,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the hook's answer after the task list was finished. A stop may start a further review, if the list asks
-    for reviews. For every other event, the answer is empty."""
+    """Return the answer to a hook event after the task list was finished."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -241,7 +235,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append a line to a file that the client or the user has named. Ignore errors."""
+    """Append a line to a file that the client or the user has named."""
     from agent_harness.kernel import files
 
     try:
@@ -255,8 +249,6 @@ def _add_line(path: str, line: str) -> None:
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Carry out a decision's effects. If the hook cannot record that it reported damage, change the decision so that
-    the agent may stop. Without this change, the hook would block the agent repeatedly."""
     for effect in made.effects:
         if effect in ("forget", "damage"):
             from agent_harness.hooks.stop_limit import Stops
@@ -301,7 +293,6 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write the content to a file descriptor. Ignore the error if the client no longer reads."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]

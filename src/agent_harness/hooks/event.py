@@ -39,17 +39,14 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """Return the payload's member ``name`` as stripped text. Return an empty text if the member is missing."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """Return the payload's member ``name``. Return ``None`` if the member is missing or is not a Boolean value."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """Return the payload's member ``name``, which is a list. Return an empty list if the member is missing."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -59,17 +56,13 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """Worker id of the caller, or an empty text if the caller has no worker id."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id and the payload's members with these
-        names."""
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """Return the payload from a file descriptor. If it is missing, too long or not a JSON object, return ``{}``."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -86,9 +79,8 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in ``raw``. Return an empty object for any other content. An incomplete character is
-    accepted, because a client may cut a text in the middle of a character."""
     try:
+        # a client may cut a text in the middle of a character
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
     except ValueError:
         return {}
@@ -96,8 +88,6 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the task list's folder. Return ``None`` if there is no task list, or if ``HARNESS_STATE_ROOT`` names a
-    folder without one."""
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
@@ -145,8 +135,6 @@ def keep(why: str, text: str) -> Decision:
 
 
 class HookAnswer:
-    """Output and exit status of a hook call. The exit status is 2 for the decision ``keep`` and 0 for all others."""
-
     __slots__ = ("code", "err", "out")
 
     def __init__(self, out: bytes = b"", err: bytes = b"", code: int = 0) -> None:

@@ -38,8 +38,7 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Start the first of ``looks`` reviews in the session that finished the task list, and return the decision. After
-    the last review, the user gets the message ``final``. Return ``None`` if the review cannot be recorded."""
+    """Start the first of ``looks`` reviews. Return ``None`` if the review cannot be recorded."""
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}
@@ -47,8 +46,7 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Return the decision on a stop during the reviews: one more review, or permission to stop. Record this decision.
-    Return ``None`` if no reviews are recorded for this session."""
+    """Decide on a stop during the reviews, or return ``None`` outside them."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -75,8 +73,7 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return the decision on the next stop: one more review or, if none is left, permission to stop. ``armed`` is the
-    content of ``.harness-reflect``. Write nothing."""
+    """Return the decision on the next stop: one more review, or permission to stop."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -111,7 +108,7 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return the user's text in a transcript entry. Return an empty text for tool results, notes and summaries."""
+    """Return the user's text in a transcript entry, or an empty text."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

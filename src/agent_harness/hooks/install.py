@@ -82,7 +82,6 @@ CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODE
 
 
 def named(name: str) -> HookClient:
-    """Return the client with this name. Raise ``UsageError`` for an unknown name."""
     if name not in CLIENTS:
         raise UsageError(
             f"Unknown client {name!r}; known clients: {', '.join(CLIENTS)}",
@@ -96,8 +95,7 @@ KEPT = ".before-agent-harness"
 
 
 def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Add the hooks to the client's settings, and return a report. If a safe edit of the file is impossible, raise
-    ``Refused`` and write nothing."""
+    """Add the hooks to the client's settings. Raise ``Refused`` if a safe edit is impossible."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -127,10 +125,7 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Remove the hooks from the client's settings, and return a report. If the user has not changed the file after the
-    installation, restore the original byte for byte. Otherwise, keep the user's changes and the copy of the original
-    (``kept``). Also remove empty files and folders of the harness, files that killed commands left, and Codex's trust
-    in the hooks. If this trust cannot be removed, ``trust_left`` contains the reason."""
+    """Remove the hooks from the client's settings, and restore the original file if possible."""
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
     before = _read(path)
@@ -162,7 +157,7 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Remove Codex's trust in the hooks. Return the keys of the removed entries, and the reason if entries stay."""
+    """Remove Codex's trust in the hooks. Return the removed keys, and the reason if any stay."""
     if client is not CODEX or text is None:
         return [], None
     found = _object(text, path)
@@ -178,7 +173,6 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a settings file without the hooks. If possible, restore the ``original`` byte for byte."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept), follow=True)
@@ -191,8 +185,6 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Add the hooks to the original text, remove them again, and return the result. Return ``None`` if the original
-    text had hooks."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -204,12 +196,11 @@ def _remove_empty(folder: str) -> None:
 
 
 def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
-    """Make the git repository ignore a settings file that the harness creates. The rule is in ``.git/info/exclude``, so
-    no tracked file changes. With ``ends``, remove the rule."""
     from pathlib import Path
 
     from agent_harness.kernel.git import locate, own_output
 
+    # the rule is in .git/info/exclude, so no tracked file changes
     repository = locate.locate(Path(project))
     if repository is not None:
         line = f"/{os.path.relpath(os.path.realpath(path), os.path.realpath(repository.top))}"
@@ -220,7 +211,6 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the client's settings contain the harness's hooks. Return False if the file is unreadable."""
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -248,7 +238,7 @@ def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]
 
 
 def snippet(client: str) -> str:
-    """Return the JSON text that ``install`` would add. The user can paste this text into the client's settings."""
+    """Return the JSON text for the user to paste into the client's settings."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
 
 
@@ -256,7 +246,6 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """Return the settings text with exactly one harness entry for each event. A correct entry keeps its position."""
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
@@ -270,8 +259,8 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """Return the settings text without the harness's entries. For each event in ``keep``, keep this number of entries.
-    Remove objects and lists that become empty, unless they are in ``theirs``, the text before the first change."""
+    """Return the settings text without the harness's entries."""
+    # so many entries stay for each event
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
     removable = []
@@ -292,7 +281,6 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """Yield the position of each harness hook: event, group index, hook index (None for a whole group)."""
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
         for place, group in enumerate(listed if isinstance(listed, list) else []):
@@ -303,9 +291,9 @@ def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _places_of_others(text: str) -> list[tuple[str, int]]:
-    """Return (event, group index) for each hook group of other programs. Clients identify a hook by this position."""
     hooks = jsontext.loads(text).get("hooks")
     listed = [(event, groups) for event, groups in (hooks or {}).items() if isinstance(groups, list)]
+    # clients identify a hook by this position
     return [(event, place) for event, each in listed for place, group in enumerate(each) if not _is_only_ours(group)]
 
 
@@ -328,7 +316,6 @@ def _object(text: str, path: str) -> JsonObject:
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the member ``hooks`` of the settings. Raise ``Refused`` if the value of an event is not a list."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
@@ -339,8 +326,7 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of the settings file to edit. Raise ``Refused`` if the path of a project's file is a link to a
-    place outside the project."""
+    """Return the path of the settings file. Raise ``Refused`` if a project's file is outside the project."""
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
@@ -349,7 +335,6 @@ def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, 
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a settings file. Return ``None`` if the file is missing, and ``{}`` if it is empty."""
     try:
         text = files.read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -360,37 +345,33 @@ def _read(path: str) -> str | None:
 
 
 def _put_aside(kept: str) -> None:
-    """Rename an older copy of the settings file. The harness then saves the present file as the original."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
+        # the present file is then saved as the original
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the copy of the settings file has the same content as the settings file. A killed command leaves
-    such a copy, which is no longer needed."""
     try:
+        # a killed command leaves such a copy, which nobody needs
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
         return False
 
 
 def _sweep(path: str) -> None:
-    """Remove the temporary files that killed commands left beside the settings file and its copy."""
     files.sweep(path)
     files.sweep(os.path.realpath(path) + KEPT)
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Remove the file ``hooks-path`` if no client of this user has the harness's hooks."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Write the settings file. Return the path of the copy from before the first change, or ``None`` if there is no
-    copy."""
+    """Write the settings file, and return the path of the original's copy, or ``None``."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -407,7 +388,6 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the paths of other settings files that contain the hooks. With such a file, the hooks run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)
@@ -418,7 +398,6 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the path of the file ``hooks-path``. In this file, a copy of the plugin reads the paths of Python and of
-    the harness package."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    # a copy of the plugin reads the paths of Python and of the harness package there
     return os.path.join(home, "agent-harness", "hooks-path")

@@ -16,17 +16,14 @@ REASON = 2000
 
 
 def cut(text: str, length: int) -> str:
-    """Return the text, cut to at most ``length`` characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def task_name(task: Task) -> str:
-    """Return ``id: title`` of the task, with both parts cut to a maximum length."""
     return f"{cut(' '.join(task.id.split()), TITLE)}: {cut(task.title, TITLE)}"
 
 
 def status_line(state: State, next_task: Task | None) -> str:
-    """Return the line ``HARNESS: completed=1 … total=3 next=id: title`` about the state of the task list."""
     found = selection.counts(state)
     names = ("completed", "failed", "in_progress", "pending", "total")
     numbers = " ".join(f"{name}={found.get(name, 0)}" for name in names)
@@ -34,7 +31,6 @@ def status_line(state: State, next_task: Task | None) -> str:
 
 
 def stats_line(state: State) -> str:
-    """Return the numbers of tasks in the format of a STATS line in the log."""
     return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 
@@ -50,7 +46,6 @@ def damaged(error: StateDamaged, *, backup: bool) -> str:
 
 
 def halted(state: State) -> str:
-    """Return a message with the reason why the task list is halted and waits for the user."""
     found = state.halt or {}
     words = (f"[{found.get('category')}]", found.get("task_id") or "", found.get("message") or "")
     why = " ".join(" ".join(word.split()) for word in words if isinstance(word, str) and word and word != "[None]")

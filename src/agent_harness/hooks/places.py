@@ -19,7 +19,6 @@ MOST_BYTES = 1 << 20
 
 
 def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of Claude Code's settings file for a scope. For a project, this is the local settings file."""
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
     home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
@@ -27,13 +26,11 @@ def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> st
 
 
 def of_codex(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of Codex's ``hooks.json`` for a scope. Codex runs a hook only if the user has trusted it."""
     home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
     return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 
 
 def any_named(project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if settings of the user or of the project mention the harness's hooks or its plugin."""
     scopes: tuple[Scope, ...] = ("user", "project")
     paths = [place(scope, project, environ) for place in (of_claude_code, of_codex) for scope in scopes]
     return any(map(_is_named_in, [*paths, os.path.join(project, ".claude", "settings.json")]))

@@ -25,12 +25,11 @@ NAMED = 5
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """Return the decision that gives the agent a message about the unreadable state of the task list."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the decision that tells the agent the progress and first step. ``other`` is another session's lease."""
+    """Return the decision that tells the agent the progress and the first step."""
     lines = [_counts(state)]
     lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
     found = state.findings()
@@ -54,7 +53,6 @@ def _counts(state: State) -> str:
 
 
 def _interrupted(state: State) -> list[str]:
-    """Return one line for each task in progress, up to a limit, with the command that resumes the task."""
     found = selection.in_progress(state)
     return [
         f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
@@ -64,7 +62,6 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return a list with the reason why no task can be started. Return an empty list if a task can be started."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:

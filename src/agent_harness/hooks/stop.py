@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts that the rules need in addition to the task list's state. A fact that is a function is computed only if a
-    rule needs it."""
+    """Facts that the rules need in addition to the task list's state."""
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 
@@ -39,7 +38,7 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Return the decision for an unreadable state. Tell the agent once in each session, and after that the user."""
+    """Decide about a stop with an unreadable state: tell the agent once, then the user."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -47,8 +46,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Decide whether the agent may stop, and return the decision. The state must be readable. The rules are numbers 4
-    to 10 of the table in ``tasklist.md`` 6.1."""
+    """Decide whether the agent may stop, by rules 4 to 10 of ``tasklist.md`` 6.1."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -57,8 +55,7 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Return the decision if the list is halted, or if a limit on sessions or attempts is reached (rules 4 to 6).
-    Otherwise, return ``None``."""
+    """Return the decision on a halt or a reached limit (rules 4 to 6), or ``None``."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -79,8 +76,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Block the stop if this worker has work left, up to the limit on blocked stops. Return the decision (rules 8 to
-    10)."""
+    """Block the stop while this worker has work left (rules 8 to 10)."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -108,8 +104,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if this worker must not stop while the task is in progress. In exclusive mode, this is always the
-    case. In concurrent mode, the worker must own the task, or the task must have no live owner."""
+    """Return True if this worker must not stop while the task is in progress."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -166,13 +161,13 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if the subagent may always stop. Either a hook has already blocked its stop once, or the client
-    itself runs it."""
+    """Return True if the subagent may always stop."""
+    # a hook has blocked its stop once, or the client itself runs it
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Decide whether a subagent may stop, and return the decision. Pending tasks never prevent the stop."""
+    """Decide whether a subagent may stop. Pending tasks never prevent the stop."""
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
@@ -198,7 +193,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Decide whether a teammate may stop, and return the decision. Call ``count`` only if a stop would be blocked."""
+    """Decide whether a teammate may stop. Call ``count`` only if a stop would be blocked."""
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

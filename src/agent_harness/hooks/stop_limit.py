@@ -36,8 +36,7 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """Facts about one hook call. ``new_turn`` is True if a message began a new turn. The message may come from the
-    user, or from the program that started the client."""
+    """Facts about one hook call, such as whether a message began a new turn."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -50,8 +49,7 @@ class Call:
 
 
 class Count:
-    """Number of blocked stops of a session. If ``reached`` is True, the agent may stop. If ``recorded`` is True, the
-    number is stored on disk."""
+    """Number of blocked stops of a session, and whether the limit is reached."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -63,7 +61,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return the limit in ``HARNESS_MAX_BLOCKS`` as a number from 3 to 50. Without a valid number, return 7."""
+    """Return the limit in ``HARNESS_MAX_BLOCKS``, or 7 without a valid number."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -71,9 +69,7 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return a session's entry after this call, and the number of blocked stops. Write nothing. If one stop causes two
-    calls, count only one. When the limit is reached, every stop is allowed until the session makes progress or a new
-    turn begins."""
+    """Return a session's new entry and count after this call, but write nothing."""
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
     if _is_same_call(entry, call):
@@ -92,8 +88,7 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Return True if one stop caused two hook calls because the hook is registered twice. The two calls run
-    concurrently. The next stop can only come after the answer to the first stop."""
+    """Return True if a hook that is registered twice reports the same stop again."""
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
         return False
@@ -101,6 +96,7 @@ def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
         return False
     if not 0 <= call.at - before < SAME_CALL_SECONDS:
         return False
+    # the two calls overlap: the next stop comes only after the first answer
     return call.started_at is None or call.started_at <= before
 
 
@@ -109,11 +105,11 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """Return the latest possible start time of this process, in seconds since 1970. Return ``None`` if it is unknown.
-    The result includes one extra hundredth of a second, because the system counts in hundredths."""
+    """Return the latest possible start time of this process, or ``None``."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
+        # one more tick, because the system counts in hundredths of a second
         up = time.clock_gettime(time.CLOCK_BOOTTIME) - (ticks + 1) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
@@ -121,7 +117,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Numbers of blocked stops of all sessions, stored in ``.harness/stops.json``. A failed read raises no error."""
+    """Numbers of blocked stops of all sessions, stored in ``.harness/stops.json``."""
 
     __slots__ = ("_directory", "_path")
 
@@ -130,18 +126,15 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """Return the entry of a session. Return an empty entry for a new session."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Count one hook call, store the new count and return it. If it cannot be stored, ``recorded`` is False."""
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
 
     def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
-        """Replace the entry of a session, or remove it if ``entry`` is None. Return True if the change is on disk."""
         sessions = self._read()
         sessions.pop(_short(key), None)
         if entry is not None:
@@ -154,7 +147,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """Reset the number of blocked stops of a session. The total of all its blocked stops stays unchanged."""
+        """Reset the present count of blocked stops of a session, but keep the total."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})
@@ -172,7 +165,6 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Replace the file by a rename. If the path is a symbolic link, replace the link and not its target."""
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -185,6 +177,7 @@ class Stops:
                     content = content[os.write(descriptor, content) :]
             finally:
                 os.close(descriptor)
+            # it replaces a symbolic link, and not the target
             os.rename(temporary, "stops.json", src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             _unlink(temporary, folder)
@@ -201,14 +194,12 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """Return the key under which a session is stored. A digest replaces an id that is long or not ASCII."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
 
 
 def digest(text: str) -> str:
-    """Return a digest of the agent's last message. The computation is fast."""
     from binascii import crc32
 
     raw = text.encode("utf-8", "surrogatepass")

@@ -41,7 +41,6 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Run the script ``claim`` or ``renew``, and return its JSON answer. The member ``error`` describes a failure."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
@@ -118,8 +117,6 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """Return a positive number of seconds from an environment variable. If the variable is invalid, add a warning and
-    return ``default``."""
     given = event.environ.get(name)
     if not given:
         return default

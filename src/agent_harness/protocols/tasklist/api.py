@@ -53,7 +53,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """Task list, used by one worker or by the user. All errors that the methods raise are of type ``HarnessError``."""
+    """Task list as one worker or the user sees it. Every error is a ``HarnessError``."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -73,9 +73,7 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """Return the task list in the folder ``start`` or in a folder above. Raise ``NotAProject`` if there is no task
-        list. Without ``start``, search in the folder ``HARNESS_STATE_ROOT``. If this variable is not set, search from
-        the working directory upwards."""
+        """Return the task list in the folder ``start`` or above. Raise ``NotAProject`` if there is none."""
         from agent_harness.protocols.tasklist.claims.caller import Caller
 
         found = root.find(start, kind="tasklist", pin=start is None)
@@ -106,8 +104,7 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Create a task list that contains these tasks. Return the task list, and a JSON answer with the task ids. If a
-        task is invalid, create nothing."""
+        """Create a task list with these tasks. If a task is invalid, create nothing."""
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -116,7 +113,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the task list, and return a JSON answer with their ids. If a task is invalid, add none."""
+        """Add tasks to the task list. If a task is invalid, add none."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -125,8 +122,7 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return for each task id whether the task's check passes now, or ``None`` if the check did not end within
-        ``seconds``. The result does not contain tasks without a check."""
+        """Return for each task whether its check passes now, or ``None`` after a timeout."""
         from agent_harness.protocols.tasklist.attempts import validation
 
         known, ends = self.store.read().by_id, time.monotonic() + seconds
@@ -143,15 +139,14 @@ class TaskList:
         return planning.by_source(self.store.read())
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-        """Change fields of one task, and return a JSON answer with the task. Agents may not call this method."""
+        """Change fields of one task. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
     def reset(self, task_ids: Sequence[str] = (), *, failed: bool = False) -> JsonObject:
-        """Make failed tasks pending, set their attempt count to 0, and return a JSON answer with their ids. ``failed``
-        selects all tasks that have no attempts left. Agents may not call this method."""
+        """Make failed tasks pending, and set their attempt counts to 0. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task reset")
         from agent_harness.protocols.tasklist import planning
 
@@ -169,7 +164,7 @@ class TaskList:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
-        """Start a session, and return the JSON answer. If this worker has a running session, return that session."""
+        """Start a session, or return the running session of this worker."""
         if take_over:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
@@ -192,15 +187,13 @@ class TaskList:
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the task list until ``resume`` is called. Return the JSON answer. ``by`` names the interface that the
-        user used, such as the browser page."""
+        """Pause the task list until ``resume`` is called."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.caller, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """End a pause and a halt of the task list, and return the JSON answer. ``shown`` is the question about a halt
-        that the user has seen. Raise ``Superseded`` if the list is now halted for another reason."""
+        """End a pause and a halt. Raise ``Superseded`` if the halt is not the one in ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
@@ -230,13 +223,8 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Run the agents on the task list's tasks, and return a JSON answer with ``exit_code``. The ``limits`` are
-        ``max_tasks``, ``max_minutes`` of each attempt, and ``max_cost_usd`` of all attempts together. Raise
-        ``NothingEligible`` if the list contains no tasks.
-
-        With ``workers``, agents run concurrently, each in its own workspace. The answer is then that of
-        ``run_parallel``. The work is merged into ``branch``, by default the checked-out branch. ``engine_factory``
-        makes the object that executes the workers' attempts."""
+        """Run agents on the tasks. ``limits`` may contain ``max_tasks``, ``max_minutes`` of each attempt, and
+        ``max_cost_usd``."""
         import os
         from contextlib import suppress
         from pathlib import Path
@@ -362,8 +350,7 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """Return the worker count of a finished run whose merged commits were not pushed. Without such a run, return
-        None. The second value of the tuple is always None."""
+        """Return the worker count of a finished run whose merged commits were not pushed, or None."""
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -380,7 +367,6 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise an error if no task can be claimed, for example because of a pause, or because no task is open."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.caller, self.store.read(), self.store.now())
@@ -388,7 +374,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client repeatedly, until no work is left. Return a JSON answer with ``exit_code``."""
+        """Start an interactive client repeatedly, until no work is left."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.caller, command, times=times, say=say, countdown=countdown)
@@ -402,11 +388,7 @@ class TaskList:
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run` and the estimated cost of the open tasks. Change nothing.
-
-        ``lines`` in the answer is this preview as text. With ``workers``, ``parallel`` in the answer contains each
-        worker's first task and the reason for its choice. The ``limits`` are those of ``run``. If they contain
-        ``engine_factory``, the workers are on other machines."""
+        """Return the next task and the estimated cost of the open tasks. Change nothing."""
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import costs
 
@@ -454,7 +436,7 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
-        """Run a long command for a task, and return its result. Renew the claim while the command runs."""
+        """Run a long command for a task, and renew the claim meanwhile."""
         from agent_harness.protocols.tasklist.claims.caller import run_step
 
         answer = run_step(self.caller, task_id, command, timeout_seconds=timeout_seconds)
@@ -474,8 +456,7 @@ class TaskList:
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Complete a task that the user accepts, after a new verification of its last attempt's work. Return the JSON
-        answer. The work may also change the files that match one of the ``patterns``."""
+        """Complete a task after a new verification that allows changes to files matching ``patterns``."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -513,8 +494,7 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Restore the work tree to its state when the task was claimed. With ``dry_run``, change nothing and only
-        return the changes. With ``allow_pushed``, also roll back commits that are already on a remote."""
+        """Restore the work tree to its state at the claim. With ``dry_run``, only return the changes."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.roll_back(self.caller, task_id, dry_run=dry_run, allow_pushed=allow_pushed)
@@ -524,13 +504,13 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Return the id of the completed task to undo. ``what`` is a task id or a session such as ``S8``."""
+        """Return the id of the completed task that ``what``, a task id or a session, names."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.caller, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Undo the work of a completed task with one new commit. Return the JSON answer. See ``attempts/undo.py``."""
+        """Undo the work of a completed task with one new commit."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
@@ -548,14 +528,13 @@ class TaskList:
         return _with_next(rescue.show(self.caller, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
-        """Restore work that a rollback removed and kept under ``ref``, and return the JSON answer. With ``to``, write
-        all files into this new folder. Without ``to``, write the changes into the work tree."""
+        """Restore rolled-back work from ``ref`` into the work tree, or into the new folder ``to``."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.caller, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> JsonObject:
-        """Delete refs of rolled-back work that are older than this number of days. Agents may not call this method."""
+        """Delete refs of rolled-back work that are older than this number of days."""
         owner.refuse_agents(self.layout.root, "harness rescue prune")
         from agent_harness.protocols.tasklist.attempts import rescue
 
@@ -574,7 +553,7 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return the object with which views read the task list. Its values have the types that all protocols share."""
+    """Return the object with which views read the task list."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -601,7 +580,6 @@ def followed(folder: str) -> list[FollowedLog]:
 
 
 def transcript(folder: str, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of a task's last attempt, or None. See ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
     return readers.transcript(TaskListLayout(folder), item, workspace)
@@ -614,7 +592,6 @@ def parallel_file(folder: str) -> str:
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Return the answer of ``status`` (``found``) as lines of text. The parameters are those of ``status.lines``."""
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
@@ -652,7 +629,7 @@ def check(folder: str) -> JsonObject:
 
 
 def restore(folder: str) -> JsonObject | None:
-    """Replace a damaged state file by its backup, and return a report. Return ``None`` if the file is not damaged."""
+    """Replace a damaged state file by its backup. Return ``None`` if the file is not damaged."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.caller import Caller
 
@@ -660,11 +637,7 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return everything that the harness added to a folder, so that an uninstall can remove it. Change nothing.
-
-    ``files`` in the answer contains the paths of the files, with the list file last. ``excluded`` and ``gitignore``
-    contain the lines in two git ignore files. ``place`` is the path of the list file, and ``lock`` describes the lock.
-    Raise ``Busy`` or ``Refused`` while a task is in progress."""
+    """Return the files and ignore lines that the harness added to a folder, for an uninstall."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.traces(TaskListLayout(folder))

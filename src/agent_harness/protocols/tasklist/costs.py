@@ -24,8 +24,6 @@ def note_cost(
     agent: str | None = None,
     attempt: JsonObject | None = None,
 ) -> None:
-    """Append a row with the cost of one attempt. ``cost_usd`` in this row is ``None`` if the cost is unknown.
-    ``attempt`` contains further members of the row, such as the start and duration of the attempt."""
     known = used.reported and used.cost_usd is not None
     files.own_place(layout.costs, layout.root)
     journal.append(
@@ -48,18 +46,16 @@ def note_cost(
 
 
 def paid(rows: Sequence[JsonObject]) -> float:
-    """Return the total cost of these rows in US dollars. For a row with an unknown cost, use the row's assumed cost."""
     return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append a cost row for an attempt of a parallel run that was killed. ``spent_usd`` is the attempt's cost in US
-    dollars, as the run's budget counted it. The agent and the number of tokens come from the attempt's last
-    ``now.json``. If the attempt spent nothing and has no such file, write no row, because no agent was started."""
+    """Append a cost row for a killed attempt of a parallel run."""
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in status.now_records(layout) if not each["alive"] and each.get("item") == task_id]
     nothing: JsonObject = {}
     record = next((each for each in heard if each.get("run") not in counted), nothing)
+    # no agent was started
     if spent_usd <= 0.0 and not record.get("run"):
         return
     used = record.get("tokens") or {}
@@ -72,8 +68,7 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append a cost row for each attempt whose harness process was killed, with the data of its last ``now.json``.
-    Return the ids of the attempted tasks. A repeated call does not add a second row for an attempt."""
+    """Append a cost row for each killed attempt, and return the ids of the tasks."""
     dead = [each for each in status.now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:
         return []
@@ -109,7 +104,6 @@ def note_killed(layout: TaskListLayout) -> list[str]:
 
 
 def estimate(layout: TaskListLayout, state: State) -> JsonObject:
-    """Estimate the cost of the open tasks from the cost of the completed tasks. See ``usage.estimate``."""
     paid = status.costs(layout, state)
     by_task: dict[str, float | None] = paid["by_task"] if paid else {}
     done = [task.id for task in state.tasks if task.status == "completed"]

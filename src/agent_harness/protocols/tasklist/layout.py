@@ -47,8 +47,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def safe_name(task_id: str) -> str:
-    """Return the task id in a form that can be a file name or a git ref. Special characters become ``%XX``. Letters,
-    digits, ``-`` and ``_`` stay unchanged. If the result would be too long, a digest replaces its end."""
+    """Return the task id in a form that can be a file name or a git ref."""
     raw = task_id.encode("utf-8", "surrogateescape")
     name = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in raw)
     if 0 < len(name) <= 120:
@@ -59,18 +58,18 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """Return a path in a form that a state file can contain. A path that is not UTF-8 becomes a ``file:`` URL."""
+    """Return a path in a form that a state file can contain."""
     try:
         path.encode()
     except UnicodeEncodeError:
         from urllib.parse import quote
 
+        # a path that is not UTF-8 becomes a URL
         return f"{_URL}{quote(os.fsencode(path))}"
     return path
 
 
 def path_of(text: str) -> str:
-    """Return the path for a text that ``written`` has returned."""
     if not text.startswith(_URL):
         return text
     from urllib.parse import unquote_to_bytes
@@ -79,7 +78,7 @@ def path_of(text: str) -> str:
 
 
 class TaskListLayout:
-    """Paths of one task list's files. The paths are plain strings, so that hooks start within milliseconds."""
+    """Paths of one task list's files, as plain strings, so that hooks start within milliseconds."""
 
     __slots__ = ("root",)
 
@@ -106,7 +105,6 @@ class TaskListLayout:
         return self._at("harness-init.sh")
 
     def init_script_of(self, task_id: str) -> str:
-        """Return the path of the file that keeps an attempt's own version of ``harness-init.sh``."""
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
 
     @property
@@ -159,7 +157,7 @@ class TaskListLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder with the output of validations that failed or that proved a task, in files ``N-STEP.txt``."""
+        """Folder with the saved output of validations."""
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
@@ -171,9 +169,7 @@ class TaskListLayout:
         return os.path.join(self.claims, f"{safe_name(task_id)}.json")
 
     def validation_log(self, task_id: str, attempt: int) -> str:
-        """Return the path of the file with the output of the last validation in an attempt."""
         return self._at(".harness", "validate", f"{safe_name(task_id)}.{attempt}.log")
 
     def rescue_files(self, task_id: str, number: int) -> str:
-        """Return the path of the folder for files that a rollback moves away because no commit can contain them."""
         return self._at(".harness", "rescue-files", safe_name(task_id), str(number))

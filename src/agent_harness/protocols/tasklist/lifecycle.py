@@ -91,7 +91,7 @@ def renew(task: Task, at: datetime, seconds: float) -> None:
 
 
 def checkpoint(task: Task, step: int, total: int, description: str, at: datetime) -> None:
-    """Record a finished step of the present attempt. A second record of this step replaces the first record."""
+    """Record a finished step of the present attempt, and replace an earlier record of it."""
     found = task.raw.get("checkpoints")
     kept = found if isinstance(found, list) else []
     attempt = task.attempts + 1
@@ -126,12 +126,11 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Append ``refs``, which keep rolled-back work, to the task's list of such refs. Do not append a ref twice."""
+    """Add these rescue refs to the task, each only once."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
 def reap(task: Task, at: datetime) -> None:
-    """Mark the task as failed because its owner's lease has expired."""
     fail(task, "SESSION_TIMEOUT", f"Lease expired (claimed_by={task.claimed_by})", at)
 
 
@@ -172,7 +171,7 @@ def _note(task: Task, category: str, message: str) -> None:
 
 
 def _let_go(task: Task) -> None:
-    """Delete the task's claim, but keep its token. With this token, the owner can ask for the result again."""
+    # with it, the owner can ask for the result again
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
     for name in CLAIM_FIELDS:

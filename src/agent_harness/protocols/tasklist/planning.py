@@ -87,9 +87,7 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Create the missing files of a task list. Return the names of the new files (``created``), and of the files that
-    existed before (``kept``). ``gitignore`` selects the file for git's ignore rules: ``exclude``
-    (``.git/info/exclude``), ``gitignore`` (``.gitignore``) or ``none``."""
+    """Create the missing files of a task list, and return their names."""
     layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
         raise Refused(f"{layout.root} is not a folder", hint=f"mkdir -p {layout.root}")
@@ -122,7 +120,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if the list file is missing but has a backup or copy. A new list would replace both."""
+    """Raise ``StateDamaged`` if a new list would replace the backup or copy of a lost list."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -140,7 +138,6 @@ def _refuse_lost(layout: TaskListLayout) -> None:
 
 
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
-    """Add the harness's files to git's ignore rules. Return the path of the changed rules file, or ``None``."""
     if where == "none":
         return None
     from agent_harness.kernel.git import Git, own_output
@@ -158,8 +155,7 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """Return everything that the harness has added to the folder. See ``api.traces``. Raise ``Busy`` while a task is in
-    progress, and ``Refused`` if an interrupted task has not been recovered."""
+    """Return everything that the harness has added. Raise ``Busy`` while a task is in progress."""
     from glob import escape, glob
 
     from agent_harness.kernel.git import Git
@@ -249,9 +245,7 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to the task list, and return their ids. If one of the tasks is invalid, add none of them. Skip a task
-    whose ``source`` is already in the list. A dependency may be a task id or a source. Raise ``ConfigurationError`` for
-    unknown dependencies, cycles and duplicate ids, and ``UsageError`` for an invalid task."""
+    """Add tasks to the task list, and return their ids. If a task is invalid, add none."""
 
     def act(change: TaskListChange) -> list[str]:
         new = _taken_in(change.state, tasks)
@@ -267,12 +261,10 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Validate the first tasks of a list that does not exist yet. Raise the exceptions that ``add`` would raise."""
     _taken_in(records.State(new_state(clock.now())), tasks)
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to a state in memory, and return their ids. If a task is invalid, add none and raise an error."""
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -304,7 +296,6 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
 
 
 def by_source(state: records.State) -> dict[str, str]:
-    """Return the task id for each source from which a task was imported."""
     return {task.raw["source"]: task.id for task in state.tasks if isinstance(task.raw.get("source"), str)}
 
 
@@ -314,7 +305,6 @@ def _last_number(ids: Iterable[str]) -> int:
 
 
 def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
-    """Return a complete task made from the given members. Keep unknown members."""
     title = given.get("title") or given.get("description")
     if not isinstance(title, str) or not title.strip():
         raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
@@ -398,8 +388,7 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Change members of a task, and return the changed task. The status ``completed`` is not allowed, because only a
-    proof can set this status."""
+    """Change members of a task, and return the changed task."""
     said_by = _speaker()
 
     def act(change: TaskListChange) -> JsonObject:
@@ -415,6 +404,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
                 f"{task_id} is in progress, so its check cannot change now",
                 hint=f"harness task release {task_id} 'the proof must change'",
             )
+        # only a proof can set the status completed
         _refuse_unwritable(changes)
         before = task.validation_command
         if task.status == "completed" and "status" in changes:
@@ -438,9 +428,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending, set their attempt count to 0, and return their ids. ``failed`` selects all tasks that
-    have no attempts left. If a task in ``task_ids`` is unknown or has not failed, reset no task and raise
-    ``UsageError`` or ``Refused``."""
+    """Make failed tasks pending, set their attempt counts to 0, and return their ids."""
 
     def act(change: TaskListChange) -> list[str]:
         by_id = change.state.by_id
@@ -476,11 +464,11 @@ _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GE
 
 
 def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
-    """Record in the ledger that the user withdrew a task's proof. A repeated call does not write a second line."""
     from agent_harness.session import ledger
 
     path = proven.ledger(store.layout)
     last = ledger.last_about(path, task.id)
+    # a repeated call makes the same id, and writes no second line
     line = ledger.ClaimVerdict(
         id=f"{task.id}, {word} at revision {revision}",
         item=task.id,
@@ -493,21 +481,18 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return the words with which the log names the caller of a command. They are ``an agent's command`` in the
-    environment of a known client, and otherwise ``command``."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 
 def _open(task: records.Task) -> None:
-    """Make a task ready for another attempt. If the task waited for the user, restore its real number of attempts."""
     asked = records.json_object(task.raw.get("question")) or {}
     _unblock(task)
+    # the real number, which is lower while a task waits for the user
     if "attempts" in asked:
         task.raw["attempts"] = records.whole(asked["attempts"], task.attempts)
 
 
 def _unblock(task: records.Task) -> None:
-    """Remove errors about dependencies and the open question from a task."""
     log = task.raw.get("error_log")
     kept = [each for each in log if not str(each).startswith("[DEPENDENCY]")] if isinstance(log, list) else []
     task.raw.update(completed_at=None, error_log=kept)

@@ -54,13 +54,13 @@ def entry(
     text: str = "",
     note: str = "",
 ) -> str:
-    """Return a log line without a newline. Escape line ends in ``text``, mask secrets and cut the text to 500
-    characters. ``note`` is a short text of the harness at the end of the line. It is neither masked nor cut."""
+    """Return a log line without a newline, with secrets in ``text`` masked."""
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
         parts.append(f"[{_one_line(task).replace(']', ')')[:200]}]")
     parts += [f"[{category}]"] if category else []
     parts += [_plain(text, MAX_TEXT - len(note) - 1 if note else MAX_TEXT)] if text else []
+    # the harness's own words: neither masked nor cut
     parts += [note] if note else []
     return " ".join(parts)
 
@@ -81,13 +81,12 @@ def _one_line(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text in quotation marks. Escape quotation marks in the text, and shorten a long text."""
     short = text if len(text) <= MAX_TEXT - 50 else f"{text[: MAX_TEXT - 51]}…"
     return '"' + short.replace('"', '\\"') + '"'
 
 
 def parse(line: str) -> LogLine | None:
-    """Return the parts of a log line. Return ``None`` if the text is not a log line."""
+    """Return the parts of a log line, or ``None`` for another text."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -113,7 +112,6 @@ def parse(line: str) -> LogLine | None:
 
 
 def _bracketed(text: str) -> tuple[str, bool, str]:
-    """Return three values: the text in the leading brackets, True if there are brackets, and the rest of the text."""
     if not text.startswith("["):
         return "", False, text
     inside, closed, rest = text[1:].partition("]")
@@ -121,15 +119,14 @@ def _bracketed(text: str) -> tuple[str, bool, str]:
 
 
 def tail(layout: TaskListLayout, count: int) -> list[str]:
-    """Return the last ``count`` non-empty lines of the log, oldest first."""
     return journal.tail_lines(layout.progress, count)
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of attempts that have ended in a session. The function reads the log backwards and stops at the
-    end of an earlier session. Its running time therefore does not grow with the log."""
+    """Return the number of attempts that have ended in a session."""
     count = 0
     seen: set[str] = set()
+    # only back to an earlier session: the time does not grow with the log
     for found in _backwards(layout):
         if found.session < session:
             break
@@ -144,7 +141,7 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Return True if the log line reports the end of an attempt. Lines about tasks that never started do not count."""
+    """Return True if the log line reports the end of an attempt."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -153,7 +150,6 @@ def is_outcome(found: LogLine) -> bool:
 
 
 def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
-    """Return the time of a task's most recent failure in the log. Return None if the log has no failure of the task."""
     for found in _backwards(layout):
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
@@ -161,8 +157,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return for each task id how many times the task was sent back to an agent because its proven work was not merged.
-    Count only since the task was last completed."""
+    """Return how many times each task was sent back because its work was not merged."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):
@@ -202,22 +197,18 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and the text of a log line. Return None if ``line`` is not a log line."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """Return the last STATS line within the last 200 lines of the log. Without such a line, return the last line. If
-    the log is empty, return None."""
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return the log's recent lines about tasks, without time and session, for the agent's prompt. If the result would
-    exceed the limits, leave out the oldest lines."""
+    """Return the log's recent lines about tasks, for the agent's prompt."""
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):
@@ -233,5 +224,4 @@ def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 600
 
 
 def stats_text(stats: Mapping[str, int]) -> str:
-    """Format task counts as ``tasks_total=10 completed=7 …``. Keep the order of ``stats``."""
     return " ".join(f"{name}={value}" for name, value in stats.items())

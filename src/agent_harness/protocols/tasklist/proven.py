@@ -91,8 +91,7 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger. It is in the state folder outside the project or, if there is no such
-    folder, in the task list's log folder. With ``make=False``, which readers use, create no folder."""
+    """Return the path of the verdict ledger. With ``make=False``, create no folder."""
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
 
@@ -103,20 +102,17 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the file with a worker's present step. Return ``None`` if there is no state folder."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(caller)}.json" if caller else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the path of the file about an undo in progress. Return ``None`` if no state folder is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the record of installed packages. Return ``None`` if there is no state folder. ``make``
-    creates the state folder if it does not exist."""
+    """Return the path of the record of installed packages, or ``None``."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
@@ -125,7 +121,7 @@ def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: b
 
 
 def adopt(layout: TaskListLayout, state: State) -> None:
-    """Trust the completed tasks of a list that the harness has never seen before. Call this function under the lock."""
+    """Trust the completed tasks of a new list. Call this under the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
@@ -133,27 +129,25 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Record that a task is completed. Call this function under the lock, before the state is changed. If the task is
-    only checked and not proven, ``only`` is the reason. See ``verification/grade.py``."""
+    """Record that a task is completed. Call this under the lock, before the state changes."""
     adopt(layout, state)
     if home := _home(layout, make=False):
         _write_proven(layout, home, {*_proven(home), task_id}, {task_id: only})
 
 
 def checked(layout: TaskListLayout) -> dict[str, str]:
-    """Return the ids of the completed tasks that are only checked and not proven, each with the reason."""
     home = _home(layout, make=False)
     return _checked(home) if home else {}
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
-    """Return a warning if the proof records cannot be stored in their usual folder. Otherwise, return None."""
+    """Return a warning if the proof records are not in their usual folder, or None."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
     return f"{line} A session that can use that folder proves the task again." if line else None
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Delete the record that a task was proven, so that it must be proven again. Call this function under the lock."""
+    """Delete the proof record of a task. Call this under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -193,7 +187,7 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
-    """Save a copy of the task list outside the project. ``read`` returns its content. Call this under the lock."""
+    """Save a copy of the task list outside the project. Call this under the lock."""
     home = _home(layout, make=False)
     if not home:
         return
@@ -207,7 +201,7 @@ def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """Return the state in the saved copy of the task list. Return ``None`` if there is no valid copy."""
+    """Return the state in the saved copy of the task list, or ``None``."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -221,17 +215,14 @@ def kept_list(layout: TaskListLayout) -> State | None:
 
 
 def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
-    """Record the checks of tasks that a command has added or changed. Call this function under the lock."""
+    """Record the checks of these tasks. Call this under the lock."""
     if home := _home(layout, make=True):
         for task in tasks:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore a task's check to the recorded check. Return a message for the log, or None if nothing changed.
-
-    With ``claimed``, use the record of the present claim. Otherwise, use that of the last command that set the check.
-    Without a record, use the check in ``found``, and record it. Call this function under the lock."""
+    """Restore a task's recorded check, and return a message or None. Call this under the lock."""
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
     if not kept:
@@ -248,8 +239,6 @@ def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks with their recorded checks instead of the checks in the list file. ``found`` maps task
-    ids to the checks for tasks without a record."""
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
     for each in copies:
@@ -273,7 +262,6 @@ def _restore(task: Task, kept: JsonObject) -> list[str]:
 
 
 def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
-    """Return the check commands of a task: the command in the list file and the recorded command."""
     both = (task.validation_command, _kept_proof(layout, task.id).get("command"))
     return [each for each in both if isinstance(each, str) and each.strip()]
 
@@ -288,7 +276,6 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """Return the last recorded check of a task. Return an empty object if there is no record."""
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -310,9 +297,7 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a task at its new claim, and delete the records of the task's earlier claims. ``base`` is the
-    baseline commit in a git repository. In a folder outside git, ``kept`` lists the files that affect the verdict. Call
-    this function under the lock."""
+    """Record the check of a task at its new claim. Call this under the lock."""
     home = _home(layout, make=True)
     if not home:
         return
@@ -329,7 +314,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Copy the record of a claim from the claim's old token to its new ``token``. Call this function under the lock."""
+    """Copy the record of a claim to its new token. Call this under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -349,7 +334,7 @@ def refuse_changed(layout: TaskListLayout, task: Task) -> None:
 
 
 def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
-    """Return the verification settings recorded at the claim. Without a record, return the present settings."""
+    """Return the verification settings recorded at the claim or, without a record, the present settings."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(
@@ -363,12 +348,11 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the task list's verification settings to those of the claim. Return a message for the log, or None if
-    nothing changed. Only the user may change these settings, and only while no task is in progress. Call this under the
-    lock."""
+    """Restore the settings of the claim, and return a message or None. Call this under the lock."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
+    # only the user may change them, and only while no task is in progress
     changed = [name for name, value in kept.items() if value != getattr(now, name)]
     if not changed:
         return None
@@ -379,21 +363,20 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
 
 
 def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
-    """Return the recorded ref and commit of the claim's baseline. Return None if they are not recorded."""
+    """Return the recorded ref and commit of the claim's baseline, or None."""
     found = _claim_record(layout, task)
     ref, base = found.get("base_ref"), found.get("base")
     return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of the file with check results on earlier code, or ``None`` if no state folder is writable."""
+    """Return the path of the file with check results on earlier code, or ``None``."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True for the first call with this ``name`` for a list, and False for later calls. Callers then print a
-    message only once. Also return False if no folder outside the project is writable."""
+    """Return True only for the first call with this name for a list."""
     home = _home(layout, make=True)
     if not home:
         return False
@@ -405,12 +388,10 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record that a validation passed during the task's present claim. ``record`` describes the verified files."""
     note_claim(layout, task, passed=record)
 
 
 def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
-    """Add members to the stored record of the task's present claim."""
     home = _home(layout, make=True)
     if home:
         known = _claim_record(layout, task)
@@ -424,13 +405,11 @@ def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
 
 
 def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
-    """Return the pass that ``note_pass`` recorded for the present claim. Return None if there is no such pass."""
     found = json_object(_claim_record(layout, task).get("passed"))
     return PassOnRecord(found) if found else None
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Return the record of the present claim, or an empty object if there is no record. Do not follow links."""
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
         return {}

@@ -21,7 +21,7 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Restore the push setting of a killed run. If no run was killed, record the present setting."""
+    """Restore the push setting of a killed run, or record the present setting."""
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -38,7 +38,6 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return the task list's ``session_config``. If a run was killed, its push target replaces the list's target."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -47,12 +46,11 @@ def config_of_run(folder: str, state: State) -> JsonObject:
 
 
 def forget(folder: str) -> None:
-    """Delete the recorded push setting at the end of a run. The next run then uses the task list's setting."""
     files.unlink(os.path.join(folder, FILE))
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore the task list's ``session_config`` to ``before``, because the user may change it only between runs."""
+    # the user may change it only between runs
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents were working; restored")
@@ -60,9 +58,7 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return the target to which ``branch`` is pushed. Return None if the setting ``push`` is None, or if another
-    branch is checked out. If the setting does not name an existing remote or a valid branch, raise
-    ``ConfigurationError``. In this case, also delete the setting that was recorded in the run's ``folder``."""
+    """Return the push target for ``branch``, or None. Raise ``ConfigurationError`` for an invalid setting."""
     if push is None or branch != git.branch():
         return None
     recorded = git.record_config()

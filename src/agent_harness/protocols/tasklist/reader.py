@@ -33,27 +33,22 @@ class TaskListSource:
         self._layout = layout
 
     def home(self) -> str | None:
-        """Return the path of the task list's state folder outside the project, or None if there is none."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
 
     def now(self) -> Sequence[Now]:
-        """Return the present step of each session of the task list."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return a few words about the progress of a live parallel run. Return None if there is no such run."""
         return run_snapshot.at_work(status.parallel_of(self._layout))
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of the files from which ``state`` is read."""
         home = self.home()
         held = [] if self.several() else [self._layout.parallel]  # a running run writes it all the time
         kept = [os.path.join(home, name) for name in (proven.PROVEN, needs.LAST_RUN)] if home else []
         return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the tasks of the task list and the questions to the user. A task counts as completed only if the
-        harness has proven the task."""
+        """Return the tasks and questions. Only a proven task counts as completed."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         facts = status.ListFacts(layout, state)
@@ -68,11 +63,9 @@ class TaskListSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the files with the history of attempts. A task list has only one such file."""
         return [self._layout.costs]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the attempts in ``before`` and one more attempt for each row. Each row describes an ended attempt."""
         return (*before, *map(_attempt, rows))
 
     def recordings(self) -> Sequence[str]:
@@ -170,8 +163,6 @@ def _attempt(row: JsonObject) -> PastSession:
 
 
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of a task's last attempt, or None. If an attempt is running in a parallel run,
-    ``workspace`` is its folder. Do not follow symbolic links."""
     import re
 
     top, folder = layout.root, layout.sessions

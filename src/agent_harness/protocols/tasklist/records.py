@@ -52,7 +52,7 @@ _LAST_RANK = 3
 
 
 def whole(value: object, default: int) -> int:
-    """Return the number as an integer of at least 0. If the value is not a finite number, return the default."""
+    """Return the number as an integer of at least 0, or the default."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     try:
@@ -62,7 +62,6 @@ def whole(value: object, default: int) -> int:
 
 
 def real(value: object) -> float | None:
-    """Return the value as a finite float, or ``None`` if the value is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
@@ -91,12 +90,11 @@ class FinishedStep:
         self.attempt = record.get("attempt")
 
     def is_of(self, attempt: int) -> bool:
-        """Return True if the step was recorded in this attempt, or if the step has no recorded attempt."""
         return self.attempt in (None, attempt)
 
 
 class Task:
-    """Task of the task list. A malformed member counts as missing, and ``State.findings`` reports this mistake."""
+    """Task of the task list. A malformed member counts as missing."""
 
     __slots__ = ("raw",)
 
@@ -122,7 +120,7 @@ class Task:
 
     @property
     def title(self) -> str:
-        """Title of the task on one line. Without a title, the description of the task."""
+        """Title of the task or, without a title, its description."""
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
@@ -131,7 +129,7 @@ class Task:
 
     @property
     def status(self) -> str:
-        """Status of the task as written in the file, or ``pending`` if the file contains no status."""
+        """Status of the task in the file, or ``pending`` without a status."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
 
@@ -146,8 +144,7 @@ class Task:
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids of the tasks on which this task depends, or ``None`` if the member ``depends_on`` is not a list. An entry
-        that is not a string counts as an unknown id."""
+        """Ids of the tasks on which this task depends, or ``None`` if they are malformed."""
         found = self.raw.get("depends_on")
         if found is None:
             return []
@@ -155,13 +152,12 @@ class Task:
 
     @property
     def attempts(self) -> int:
-        """Number of finished attempts, as written in the file."""
         return whole(self.raw.get("attempts"), 0)
 
     @property
     def attempts_made(self) -> int:
-        """Number of attempts that agents have really made. While a task waits for the user, the member ``attempts``
-        contains a higher number, so that the task is not retried."""
+        """Number of attempts that agents have really made."""
+        # ``attempts`` is higher while a task waits for the user, so that it is not retried
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
@@ -181,12 +177,12 @@ class Task:
 
     @property
     def may_change(self) -> list[str]:
-        """Patterns of files that the task may change although its check mentions or loads these files."""
+        """Patterns of files that the task may change although they belong to its check."""
         return [each for each in texts(self._object("validation").get("may_change")) if each]
 
     @property
     def requires(self) -> str | None:
-        """Grade that this task requires: ``proven`` or ``checked``. None if the setting of the whole list applies."""
+        """Grade that this task requires, or None for the setting of the list."""
         found = self._object("validation").get("requires")
         return found if found in (PROVEN, CHECKED) else None
 
@@ -197,27 +193,22 @@ class Task:
 
     @property
     def question(self) -> JsonObject | None:
-        """Open question to the user, with ``kind``, ``message`` and ``attempts``. None if there is no question."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
     def proof(self) -> JsonObject:
-        """Facts about the proof of a completed task, such as ``where`` the check ran."""
         return self._object("proof")
 
     @property
     def worktree(self) -> str | None:
-        """Path of the work tree in which the task was claimed, as encoded by ``layout.written``, or None."""
         return self._text("worktree")
 
     @property
     def claimed_process(self) -> object:
-        """Record of the process in which the claim's session runs, in the format of ``Owner``."""
         return self.raw.get("claimed_process")
 
     @property
     def claimed_run(self) -> JsonObject | None:
-        """Record of the parallel run that claimed the task, with its ``workers``. ``None`` for any other claim."""
         return json_object(self.raw.get("claimed_run"))
 
     @property
@@ -231,7 +222,7 @@ class Task:
 
     @property
     def rest(self) -> JsonObject:
-        """Members that the task format does not define. They are notes for anyone who works on the task."""
+        """Members that the task format does not define."""
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
@@ -263,7 +254,6 @@ class Task:
 
     @property
     def last_claim_token(self) -> str | None:
-        """Token of the most recent claim whose outcome is recorded, or None."""
         return self._text("last_claim_token")
 
     @property
@@ -276,7 +266,7 @@ class Task:
 
     @property
     def lease(self) -> Lease | None:
-        """Lease of the task's claim, or ``None`` if its expiry time is missing or unreadable."""
+        """Lease of the task's claim, or ``None`` without a readable expiry time."""
         ends = self.lease_expires_at
         if ends is None:
             return None
@@ -308,20 +298,20 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """True if the task failed only because of its dependencies. It can be claimed after they are completed."""
+        """True if the task failed only because of its dependencies."""
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
     @property
     def given_up(self) -> bool:
-        """True if the failed task is not retried, because of a dependency or because no attempts are left."""
+        """True if the failed task is not retried."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
 
 
 class ListMistake:
-    """Mistake in the task list file (category CONFIG). The user must correct this mistake."""
+    """Mistake in the task list file that the user must correct."""
 
     __slots__ = ("field", "message", "task_id")
 
@@ -348,7 +338,7 @@ class SessionLease:
 
 
 class SessionConfig:
-    """Member ``session_config`` of the task list's state. For a malformed setting, the default applies."""
+    """Settings in the member ``session_config`` of the task list."""
 
     __slots__ = (
         "concurrent",
@@ -412,14 +402,13 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a copy of the state. In the copy, members of tasks can be replaced without a change to the original.
-        Nested values are shared with the original, so callers must not change these values."""
+        """Return a copy whose task members can be replaced. Nested values stay shared."""
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 
     @property
     def by_id(self) -> dict[str, Task]:
-        """Mapping from id to task. If several tasks have the same id, it contains only the first of these tasks."""
+        """Tasks by id. If several tasks have the same id, only the first counts."""
         if self._by_id is None:
             self._by_id = {}
             for task in self.tasks:
@@ -454,7 +443,7 @@ class State:
 
     @property
     def worker_sessions(self) -> JsonObject:
-        """Record of the running session of each worker. Only concurrent mode uses these records."""
+        """Record of the running session of each worker, in concurrent mode."""
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:

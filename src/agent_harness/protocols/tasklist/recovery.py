@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the recovery table. A row with ``None`` for a finding applies whether or not this finding is present."""
+    """Row of the recovery table. A finding of ``None`` matches either case."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -60,7 +60,6 @@ that only the agent can judge: it decides ``resume`` or ``fail``.
 
 
 def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryRow:
-    """Return the row of the recovery table that matches these findings about an interrupted task."""
     return next(
         row
         for row in ROWS
@@ -74,9 +73,7 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(caller: Caller) -> JsonObject | None:
-    """Replace a damaged state file by its backup, and return a report. Return ``None`` if the state file is not
-    damaged. Keep the damaged file under a new name. If there is no valid backup, log this fact once and raise
-    ``StateDamaged``."""
+    """Replace a damaged state file by its backup. Raise ``StateDamaged`` without a valid backup."""
     if _damage(caller) is None:
         return None
     with caller.store.lock() as lock:
@@ -97,7 +94,6 @@ def _damage(caller: Caller) -> str | None:
 
 
 def _put_back(caller: Caller) -> tuple[str | None, str]:
-    """Restore the list file from its backup or copy. Return the damaged file's new path, and the name of the source."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(caller.layout):
         return files.restore(caller.layout.tasks), ".bak"
@@ -111,7 +107,6 @@ def _put_back(caller: Caller) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write ``state`` to the list file. Return the new path of the previous file, or ``None`` if there was no file."""
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
@@ -159,7 +154,6 @@ def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
 
 
 def _is_later(task: Task, said: LogLine) -> bool:
-    """Return True if the log line is not older than the task's failure in the backup."""
     known, at = task.failed_at, said.time
     return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
 

@@ -69,7 +69,7 @@ class _Ending:
 
 
 def own_caller(caller: Caller) -> Caller:
-    """Return a copy of the caller with a separate session. This session ends with the present process."""
+    """Return a copy of the caller whose session ends with the present process."""
     me = owner.current()
     return Caller.open(
         caller.layout,
@@ -84,7 +84,7 @@ def own_caller(caller: Caller) -> Caller:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """Facts about a parallel run in which this process makes one attempt in a worker slot."""
+    """Facts about the parallel run to which this attempt belongs."""
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
     is_closed_later: bool  # the end of the whole run closes the records: ``environment_inventory.close``
@@ -104,12 +104,7 @@ def run(
     elsewhere: Callable[[float], float] | None = None,
     part: PartOfRun | None = None,
 ) -> JsonObject:
-    """Run agents on the task list's tasks. Return the attempts, the reason for the end and the ``exit_code``.
-
-    ``counts``, ``begin`` and ``elsewhere`` have the same meaning as in ``AttemptTerms``. If this run is part of a
-    parallel run, ``part`` describes the parallel run. A provider's refusal does not count as an attempt. Depending on
-    the refusal policy, another agent continues, the run waits, or the run ends. Ctrl-C releases the task, keeps its
-    work on a rescue ref, and ends the session. Raise the errors of a session start."""
+    """Run agents on the task list's tasks, and return the attempts and the ``exit_code``."""
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     caller = own_caller(caller)
     if caller.git:
@@ -175,11 +170,11 @@ def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Repeat the checks of all tasks that the run completed. Return the run's ending, which changes if a check no
-    longer passes. Do not repeat the check of the last task, because it has already run with all the work."""
+    """Repeat the checks of the completed tasks, and return the run's ending."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
+    # the check of the last task has already run with all the work
     names, asked = [each.task_id for each in done], (done[-1].task_id, *done[-1].earlier)
     try:
         broken = final_look.look(caller, names, asked, stop=_Present(caller, terms), say=terms.say)
@@ -194,9 +189,8 @@ def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, caller: Caller, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, and None. If the provider refuses all agents, wait until one is available. If
-    the policy does not allow the wait, or a user stops it, return the run's ending instead of None. If there is no
-    task, do not wait, because the next claim raises an error with the reason."""
+    """Return the agent for the next task, or the run's ending if no agent is available."""
+    # without a task, the next claim raises an error with the reason
     while _has_task(caller):
         try:
             return dispatcher.choose(), None
@@ -222,7 +216,7 @@ def _has_task(caller: Caller) -> bool:
 
 
 class _Present:
-    """Callback during a wait. It renews the session lease, and returns True if someone has requested a stop."""
+    """Callback during a wait. It renews the session lease, and returns True after a stop request."""
 
     def __init__(self, caller: Caller, terms: AttemptTerms) -> None:
         self._caller = caller
@@ -269,14 +263,14 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's ending if the provider refused an agent that the user had selected. Otherwise, return None."""
+    """Return the run's ending if the provider refused an agent that the user had selected."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """Return the run's ending if the last attempts all failed in the same way. Otherwise, return None."""
+    """Return the run's ending if the last attempts all failed in the same way, or None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = (
@@ -296,8 +290,6 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Return True if all texts are equal, apart from words with digits such as ids and times."""
-
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
 
@@ -308,7 +300,6 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """Return the run's ending after the last allowed attempt. The exit code is 1 if a task was not completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
@@ -318,7 +309,6 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
 
 
 def _one(terms: AttemptTerms, caller: Caller, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
-    """Claim one task and attempt it. Return the attempt, or the run's ending if an error prevents the attempt."""
     try:
         with terms.stop.held():
             claimed = claim.claim(caller)
@@ -349,7 +339,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(caller: Caller, error: NothingEligible) -> _Ending | None:
-    """Return the run's ending if no task can be claimed. Return ``None`` if a task without a proof was reopened."""
+    """Return the run's ending, or ``None`` if a task without a proof was reopened."""
     reopened = [each["task_id"] for each in recover.confirm(caller) if each["action"] == "reopened"]
     if reopened:
         return None
@@ -402,10 +392,7 @@ def drive(
     say: Callable[[str], None],
     countdown: Callable[[str], None] = lambda line: None,
 ) -> JsonObject:
-    """Run a client repeatedly in this terminal. Return the number of starts, a message and the ``exit_code``.
-
-    The client inherits the environment variables of this process. ``HARNESS_STATE_ROOT`` is added for its hooks. Do not
-    start the client while its provider refuses the account, or while no slot is free on the machine."""
+    """Run a client repeatedly in this terminal, until no work is left."""
     caller.store.activate()
     dispatcher = _dispatcher_of(caller, command, say, countdown)
     idle = starts = 0
@@ -454,7 +441,6 @@ def _why_not_again(caller: Caller, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     caller: Caller, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return a dispatcher for the client's account. An unknown client's name serves as the name of its account."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
@@ -463,7 +449,6 @@ def _dispatcher_of(
 
 
 def _is_let_in(caller: Caller, dispatcher: Dispatcher) -> bool:
-    """Wait until the client may be started, and then return True. Return False if the user's pause ends the wait."""
     try:
         dispatcher.chosen(caller.store.paused)
     except Interrupted:

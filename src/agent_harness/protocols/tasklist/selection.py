@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
-    """Return a key for sorting ids. The key compares digits as numbers, so ``task-999`` comes before ``task-1000``."""
+    """Return a sort key by which ``task-999`` comes before ``task-1000``."""
     parts: list[tuple[bool, int, str]] = []
     run, digits = "", False
     for letter in task_id:
@@ -39,7 +39,7 @@ def _part(run: str, digits: bool) -> tuple[bool, int, str]:
 
 
 class Marked:
-    """Task that the harness marked as failed because of its dependencies, with the message for the task's error log."""
+    """Task that failed because of its dependencies, with the message for its error log."""
 
     __slots__ = ("message", "task")
 
@@ -49,8 +49,7 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Mark the tasks that can never start as failed, and return these tasks. Such a task is in a dependency cycle or
-    depends on a failed task."""
+    """Mark the tasks that can never start as failed, and return these tasks."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -83,7 +82,7 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Return True if unfinished tasks depend only on completed or earlier tasks. In this case, there is no cycle."""
+    """Return True if every unfinished task depends only on completed or earlier tasks."""
     known = _completed(state)
     for task in unfinished(state):
         raw = task.raw
@@ -105,7 +104,6 @@ def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
 
 
 def _lost(state: State) -> set[str]:
-    """Return the ids of finally failed tasks. If several tasks have the same id, only the first one counts."""
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -116,14 +114,11 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """Return the dependencies of each unfinished task. If several tasks have the same id, only the first counts."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the tasks that can be claimed: first pending tasks, then failed tasks that have attempts left. Among the
-    failed tasks, the task with the oldest failure comes first. If a task does not contain the time of its failure,
-    ``failure_time`` returns it."""
+    """Return the tasks that can be claimed: pending tasks, then failed tasks with attempts left."""
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
 
@@ -135,7 +130,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """Return the first task that ``eligible`` would return, without sorting. Return None if no task is eligible."""
+    """Return the first task of ``eligible`` without sorting, or None."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -148,12 +143,12 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Return two lists of tasks whose dependencies are completed: pending tasks, and failed tasks with attempts left.
-    Hooks call this function on every turn, so it must be fast."""
+    """Return the pending and the retryable tasks whose dependencies are completed."""
     done = _completed(state)
     wrong = _ambiguous(state)
     fresh: list[Task] = []
     again: list[Task] = []
+    # hooks run this on every turn, so it must be fast
     for task in unfinished(state):
         raw = task.raw
         needs = raw.get("depends_on")
@@ -172,7 +167,6 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
 
 
 def _are_known(needs: object, known: set[str]) -> bool:
-    """Return True if the value is a list that contains only known ids."""
     try:
         return isinstance(needs, list) and known.issuperset(needs)
     except TypeError:  # one of them is a list or an object itself
@@ -196,14 +190,14 @@ def unfinished(state: State) -> list[Task]:
 
 
 def with_status(state: State, status: str) -> list[Task]:
-    """Return the tasks with this ``status`` in the file, in the order of the file. Do not use this function for
-    ``pending``, because a task without a status is also pending."""
+    """Return the tasks with this ``status`` in the file."""
+    # not for pending: a task without a status is pending, too
     return [task for task in state.tasks if task.raw.get("status") == status]
 
 
 def work_left(state: State) -> bool:
-    """Return True if a task is pending, in progress or retryable, and is not blocked forever. A task that waits for the
-    user, for example because of an unknown dependency, also counts. (``tasklist.md`` 6.5)"""
+    """Return True if a task can be worked on, now or after the user acts."""
+    # tasklist.md 6.5
     rest = unfinished(state)
     if not rest:
         return False
@@ -217,23 +211,21 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """Return the number of open tasks. A task is not open if it is completed, finally failed or blocked forever."""
+    """Return the number of tasks that are not completed, finally failed or blocked forever."""
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
 
 def finished(state: State) -> bool:
-    """Return True if the task list has tasks and no work is left. Return False for an empty list."""
     return bool(state.tasks) and not work_left(state)
 
 
 def retryable(state: State, task_id: str) -> bool:
-    """Return True if the task has failed and ``eligible`` would return it again."""
     return any(each.id == task_id for each in _candidates(state)[1])
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if the task has finally failed. A failure only because of dependencies is not final."""
+    """Return True if the task has finally failed, and not only because of dependencies."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -243,8 +235,7 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Return the ids of the tasks that can never start or continue. These are tasks in a dependency cycle, finally
-    failed tasks, and all tasks that depend on such tasks."""
+    """Return the ids of the tasks that can never start or continue."""
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
@@ -254,7 +245,6 @@ def _unreachable(state: State) -> set[str]:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Return the number of tasks for each status, and the ``total``. Leave out a status without tasks."""
     written = [task.raw.get("status") for task in state.tasks]
     found = {status: count for status in STATUSES if (count := written.count(status))}
     if sum(found.values()) < len(written):
@@ -265,7 +255,6 @@ def counts(state: State) -> dict[str, int]:
 
 
 def stats(state: State) -> dict[str, int]:
-    """Return the numbers of tasks for a STATS line in the log. A task in progress counts as pending."""
     found = counts(state)
     done, failed, total = found.get("completed", 0), found.get("failed", 0), found["total"]
     return {
@@ -288,7 +277,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest of the task list's progress. It changes with the status, attempts or checkpoints of a task."""
+    """Return a digest that changes with the status, attempts or checkpoints of a task."""
     from agent_harness.kernel import digest
 
     lines = []

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
-    """Return the answer of ``harness status``, with the last ``tail`` lines of the log. Raise ``StateDamaged`` if the
-    state cannot be parsed."""
+    """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state cannot be parsed."""
     state = store.read(layout)
     facts = ListFacts(layout, state)
     holder, following = leases.holder(state, clock.now()), selection.next_task(state)
@@ -78,7 +77,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 class ListFacts:
-    """Facts about a task list that ``harness status`` and all other views show, computed once from the list's files."""
+    """Facts about a task list that ``harness status`` and all other views show."""
 
     def __init__(self, layout: TaskListLayout, state: State) -> None:
         self.unproven = [task.id for task in proven.unproven(layout, state)]
@@ -95,8 +94,7 @@ class ListFacts:
         self._marked = {*self.unproven}
 
     def _last_run(self, layout: TaskListLayout, state: State) -> JsonObject:
-        """Return the reason why the last run ended, or why the next run would end at once. If the user need not act,
-        return an empty object."""
+        """Return why the last run ended, or an empty object if the user need not act."""
         home = trusted_state.existing(layout.tasks, layout.root, writable=False)
         if not selection.work_left(state):
             return needs.looks_of(needs.read_end(home))
@@ -134,13 +132,11 @@ def _needs(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[nee
 
 
 def now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """Return the present or last known activity of each attempt."""
     path = proven.now_path(layout)
     return now.told(os.path.dirname(path) if path else None)
 
 
 def parallel_of(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run, or None if there is none. Do not follow links."""
     return None if layout.linked() else run_snapshot.told(layout.parallel)
 
 
@@ -152,10 +148,7 @@ def next_command(
     last_run: JsonObject | None = None,
     is_proven: bool = True,
 ) -> str:
-    """Return the command that the user should type now. ``held`` lists the tasks whose merge the user has postponed.
-
-    If the user must remove the reason why the last run ended, ``last_run`` contains this reason and the command.
-    ``is_proven`` is False if a completed task is not proven. The next run then verifies this task or works on it."""
+    """Return the command that the user should type now."""
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
         return answer_of_halt(state) if state.halt or paused else str(removes)
@@ -173,7 +166,6 @@ def next_command(
 
 
 def _over(state: State) -> str:
-    """Return the next command for the user when no work is left for an agent."""
     asked = [task for task in state.tasks if task.question]
     failed = selection.counts(state).get("failed", 0)
     if asked and len(asked) == failed:
@@ -182,14 +174,12 @@ def _over(state: State) -> str:
 
 
 def answer_of_halt(state: State) -> str:
-    """Return the command that ends a halt. If the halted task has no check, return the command that sets the check."""
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
 
 
 def answer_of_question(task: Task) -> str:
-    """Return the two commands with which the user answers the question about a task: one for yes and one for no."""
     named = quoted(task.id)
     if (task.question or {}).get("kind") == BROKEN:
         other = (task.question or {}).get("takes_back")
@@ -202,8 +192,7 @@ def _name_proof(task_id: str) -> str:
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """Return the tasks that a dead parallel run left: proven tasks that wait for the merge, and unfinished tasks.
-    Return None if there are no such tasks."""
+    """Return the proven and the unfinished tasks of a dead parallel run, or None."""
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (
@@ -238,7 +227,6 @@ def _row(task: Task, standing: str) -> JsonObject:
 
 
 def head(found: JsonObject) -> list[str]:
-    """Return the first lines of ``harness status``: a summary of the task list."""
     several, rescues = run_snapshot.at_work(found["parallel"]), found["rescues"]
     alive = [each for each in found["now"] if each["alive"]]
     heard = alive or [each for each in found["now"] if found["in_progress"]]
@@ -252,7 +240,6 @@ def head(found: JsonObject) -> list[str]:
 
 
 def glance(found: JsonObject) -> str:
-    """Return one short line that summarizes the answer of ``harness status``."""
     costs, counted = found["costs"], _counted(found)
     is_done = bool(counted["total"]) and counted["proven"] + counted["checked"] == counted["total"]
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
@@ -271,7 +258,6 @@ def _counted(found: JsonObject) -> JsonObject:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return a text about the cost of the task list. Return ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -295,9 +281,7 @@ COLUMNS = 100
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Return the answer of ``harness status`` as lines of text: first the summary, then the details. Without
-    ``everything``, shorten long lists to the important lines. ``hooks`` returns True if a client has the harness's
-    hooks. Only then, warn that these hooks are disabled."""
+    """Return the answer of ``harness status`` as lines of text."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -325,7 +309,6 @@ def lines(
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
-    """Return one line for each task. Without ``everything``, return only the lines of the tasks that matter now."""
     rows = found.get("tasks", [])
     if everything or len(rows) <= MOST_TASKS:
         return [_task_line(row) for row in rows]
@@ -335,7 +318,6 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
-    """Return the rows of tasks to show: a few running tasks, a few failed or unproven tasks, and the next tasks."""
     unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
@@ -346,8 +328,6 @@ def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]
 
 
 def _task_line(row: JsonObject, columns: int = 0) -> str:
-    """Return the line about a task: its status, title and attempts, and the consequence of a failure. With ``columns``,
-    cut the title to fit this width, and leave out the last error."""
     is_parked = row["state"] == status_summary.NEEDS_YOU
     begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
     end = f" ({row['attempts']}/{row['max_attempts']})"
@@ -386,10 +366,7 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
 
 
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
-    """Return the cost of all attempts so far. Return ``None`` if the harness has started no agent for this list.
-
-    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of completed tasks. Only
-    tasks that these attempts completed and that are still completed are counted."""
+    """Return the cost of all attempts so far, or ``None`` if no agent was started."""
     rows = list(journal.read(layout.costs))
     if not rows:
         return None
@@ -409,7 +386,6 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """Return the cost of each task in US dollars, or ``None`` if the cost of one of its attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

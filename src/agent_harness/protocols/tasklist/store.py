@@ -30,7 +30,6 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the task list's state without taking the lock. Raise ``StateDamaged`` if it is missing or damaged."""
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
 
@@ -50,8 +49,7 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the project folder, or ``None`` if there is no valid copy. Also return
-    ``None`` if a backup file exists, even if the backup is damaged."""
+    """Return the state in the copy outside the project folder, or ``None``."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
@@ -80,9 +78,7 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the state as changed, so that it is written. The arguments are the tasks whose members were changed.
-        Without arguments, any task may have changed. Added or removed tasks, and changes outside tasks, are found by
-        comparison."""
+        """Mark the state as changed. Without arguments, any task may have changed."""
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
@@ -93,21 +89,19 @@ class TaskListChange:
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """Add a log entry with the session and the time of this change. The parameters are those of
-        ``progress.entry``."""
+        """Add a log entry with the session and the time of this change."""
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the task list. No task can be claimed before ``harness resume``, and hooks allow the agents to stop."""
+        """Halt the task list. No task can be claimed before ``harness resume``."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
 
     def write(self, path: str, *, before: Callable[[], None]) -> None:
-        """Write the changed state to ``path``, with a revision that is higher by one. See ``list_file.write``."""
         from agent_harness.kernel.json import list_file
 
         self.state.raw["revision"] = self.state.revision + 1
@@ -133,9 +127,7 @@ class TaskStore:
         )
 
     def look(self) -> records.State:
-        """Return the state for a caller that will call ``change`` next. Read the file again only if it has changed. The
-        caller must keep no part of this object, because ``change`` modifies it. The function parses the file as
-        strictly as ``change`` does."""
+        """Return the present state. ``change`` modifies this object, so the caller must not keep it."""
         self._seen = document = self._document()
         return records.State(document.value)
 
@@ -149,7 +141,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share. Return the local time on a read-only disk."""
+        """Return the time of the disk's clock, which all workers share."""
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -169,8 +161,7 @@ class TaskStore:
         return clock.moment(seconds)
 
     def lock(self) -> Lock:
-        """Return the lock on the state. ``change`` takes this lock itself. Raise ``Refused`` if one of the harness's
-        own folders is a symbolic link."""
+        """Return the lock on the state. Raise ``Refused`` if a harness folder is a symbolic link."""
         from agent_harness.kernel.lock import Lock
 
         if linked := self.layout.linked():
@@ -180,20 +171,16 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete symbolic links that an agent put in place of the harness's own folders. Return the paths of these
-        links. If the user made such links, ``lock`` refuses them before an agent starts."""
+        """Delete symbolic links in place of the harness's own folders, and return their paths."""
         taken: list[str] = []
+        # of an agent: ``lock`` refuses links of the user before an agent starts
         while linked := self.layout.linked():
             os.unlink(linked)
             taken.append(linked)
         return taken
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` on the state under the lock, write the changes, and return the result of ``act``.
-
-        If someone edits the file meanwhile, ``act`` runs again, so ``act`` must have no other effects. An exception
-        discards all changes. Raise ``LockBusy``, ``StateDamaged``, or ``ConfigurationError`` for a file of a later
-        version."""
+        """Run ``act`` on the state under the lock. ``act`` may run again, so it must have no other effects."""
         from agent_harness.kernel.lock import LockLost  # readers need none
 
         def under_a_lock() -> T:
@@ -203,8 +190,7 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` like ``change``, for a caller that already holds ``lock``. Return the result of ``act``. Raise
-        ``LockLost`` if the lock has been lost."""
+        """Run ``act`` for a caller that holds ``lock``. Raise ``LockLost`` if the lock is lost."""
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -232,15 +218,13 @@ class TaskStore:
         return change
 
     def create(self, raw: JsonObject) -> bool:
-        """Write the first state of a list, and return True. Return False if the file already exists. Call this method
-        under ``lock``."""
+        """Write the first state of a list, unless the file exists. Call this under ``lock``."""
         if os.path.lexists(self.layout.tasks):
             return False
         files.write_json(self.layout.tasks, raw)
         return True
 
     def note(self, kind: str, text: str, *, task: str | None = None, category: str | None = None) -> None:
-        """Add an entry about the present session to the log. If the state cannot be read, use session number 0."""
         from agent_harness.protocols.tasklist import progress
 
         try:
@@ -260,12 +244,11 @@ class TaskStore:
         return os.path.isfile(self.layout.marker)
 
     def activate(self) -> None:
-        """Enable the harness's client hooks for this list."""
         if not self.active():
             files.replace(self.layout.marker, "")
 
     def deactivate(self) -> bool:
-        """Disable the harness's client hooks for this list. Return True if the hooks were enabled."""
+        """Disable the client hooks for this list. Return True if they were enabled."""
         try:
             os.unlink(self.layout.marker)
         except FileNotFoundError:

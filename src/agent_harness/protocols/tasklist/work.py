@@ -97,8 +97,7 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the harness's check after an agent's turn. ``completed`` is the answer of ``verbs.complete`` if the
-    task was completed. Otherwise, ``error`` contains the reason for the rejection."""
+    """Result of the harness's check after an agent's turn."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -106,7 +105,6 @@ class TaskRuling:
 
     @property
     def accepted(self) -> bool:
-        """True if the task is proven and completed."""
         return self.completed is not None
 
     @property
@@ -131,18 +129,13 @@ class TaskJournal:
 
 
 def now_path(caller: Caller, counts: str | None) -> str | None:
-    """Return the path of the file in which a worker records its present step. The file is in the folder ``counts`` or,
-    without this folder, in the state folder outside the project. Return None if there is no state folder."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(caller.id or '')}.json")
     return proven.now_path(caller.layout, caller.id, make=True)
 
 
 def attempt(terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> Attempted:
-    """Run the agent on a claimed task, prove the work, close the attempt, and return the result of the attempt.
-
-    Afterwards, all processes of the agent have exited. The task is not in progress, unless another owner has claimed
-    it. If the task has no check, halt the task list, start no agent and raise ``ConfigurationError``."""
+    """Run the agent on a claimed task, prove the work, and close the attempt."""
     if task.validation_command is None:
         verbs.validate(caller, task.id)  # reports the missing check, before an agent works in vain
     work = TaskWork(terms, caller, task, session=session, spent_usd=spent_usd)
@@ -173,7 +166,6 @@ class TaskWork:
     """Attempt at one task, with the methods that the session runner calls."""
 
     def __init__(self, terms: AttemptTerms, caller: Caller, task: Task, *, session: int, spent_usd: float) -> None:
-        """Prepare the attempt. ``spent_usd`` is the amount in US dollars that the run has already spent."""
         self._terms = terms
         self._caller = caller
         self._task = task
@@ -235,13 +227,11 @@ class TaskWork:
 
     @property
     def policy(self) -> Policy:
-        """Session policy for tasks. If the task list sets a number of fix rounds, the policy contains this number."""
+        """Session policy for tasks, with the number of fix rounds from the task list."""
         rounds = self._caller.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """Return the prompt for the agent's next turn. This is the first prompt or, after a failed check, a prompt with
-        the output of the check."""
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._caller.layout), rescues=task.rescues)
@@ -255,7 +245,6 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the agent's next turn. Its environment lets harness commands find the task's claim."""
         caller, task = self._caller, self._task
         self._before = State(copy.deepcopy(caller.store.read().raw))
         self._files = ListFiles(caller, self._before)
@@ -304,8 +293,7 @@ class TaskWork:
         return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
-        """Restore the files that the agent changed without permission. Then return the attempt's result if the agent
-        has ended the task by a command. Otherwise, return None."""
+        """Undo forbidden changes by the agent. Return the result if the agent has ended the task."""
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._caller.store.take_links_away():
@@ -327,8 +315,7 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes to the task list that no command makes: removed tasks, unproven completions and other settings.
-        Verification and the next attempt then use only the changes by people and by commands."""
+        """Undo changes to the task list that no command makes."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
@@ -358,8 +345,8 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore the user's ``harness-init.sh`` if the agent changed it, because this script has more rights than an
-        agent. Save the agent's version in another file."""
+        """Restore the user's ``harness-init.sh`` if the agent changed it."""
+        # the script has more rights than an agent
         layout, task, before = self._caller.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
         if before in (found, _NO_FILE) or matcher(tuple(task.may_change))(b"harness-init.sh"):
@@ -377,8 +364,7 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Run the task's check, and complete the task if the check passes. Return the result. Return ``None`` if the
-        agent was stopped before it changed anything."""
+        """Run the task's check, and complete the task if the check passes."""
         if ending is not None and not self._has_work():
             return None
         if waiting := left_by_turn.unfinished(self._caller, self._task):
@@ -403,7 +389,6 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Add the cost row of this attempt, which has ended with ``result``."""
         caller, task, so_far = self._caller, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
@@ -431,7 +416,6 @@ class TaskWork:
         )
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
-        """Return the result of the completed attempt. Its message names the commit, if there is a commit."""
         done = ruling.completed or {}
         at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
         why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
@@ -440,8 +424,7 @@ class TaskWork:
         return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
-        """Return the result of an attempt whose work the harness rejected. Mark the attempt as failed. A rescue ref
-        keeps the work. If the user must decide, the attempt is already closed."""
+        """Mark an attempt with rejected work as failed, and return its result."""
         error = ruling.error
         if error and error.data.get("grade") == UNCHANGED:
             return self._attempted("parked", error.message)
@@ -457,8 +440,7 @@ class TaskWork:
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Close an attempt that ended before its check, and return the result. If the task did not cause the end,
-        release the task without counting the attempt. Otherwise, fail the attempt."""
+        """Close an attempt that ended before its check, and return the result."""
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
@@ -513,7 +495,6 @@ class TaskWork:
 
 
 def _head_of(caller: Caller) -> str | None:
-    """Return the commit to which HEAD points. Return ``None`` if there is no repository or no commit."""
     try:
         return caller.git.head() if caller.git and caller.git.is_repository else None
     except HarnessError:
@@ -521,8 +502,6 @@ def _head_of(caller: Caller) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return the content and the mode of a script. Return the constant ``_NOTHING`` if the file is missing. Return the
-    constant ``_NO_FILE`` if the path is not a regular file or cannot be read."""
     try:
         if os.path.islink(path):
             return _NO_FILE
@@ -568,8 +547,6 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
-    """Return the prompt for the agent's next round, after the check failed. ``said`` is the reason for the failure, and
-    ``output`` contains the lines that the check printed. ``was_run`` is False if the check could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 
 def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Verify the work of a task's last attempt again, and complete the task for the user. Return the answer of
-    ``complete``. Changes to files that match ``patterns`` are allowed. Raise ``Refused`` if no rescue ref contains work
-    on the task."""
+    """Verify the work of a task's last attempt again, and complete the task for the user."""
     task = caller.find(caller.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
         return _done_already(caller, task)
@@ -67,8 +65,6 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(caller: "Caller", task: "Task") -> JsonObject:
-    """Complete a task that, as the user decided, needs no change. The task's check must pass once more. Return the
-    answer of ``complete``."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(caller.store, task.id, wanted)
     caller.token = claim.claim(caller, task.id)["token"]
@@ -80,8 +76,7 @@ def _done_already(caller: "Caller", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command with which the user accepts work that was rejected only because of its files. Return None if
-    the work was rejected for another reason."""
+    """Return the command that accepts work rejected only because of its files, or None."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

@@ -49,7 +49,6 @@ class AttemptTree:
         return os.fspath(self.git.top())
 
     def is_ours(self, path: bytes) -> bool:
-        """Return True if a path, relative to the top of the work tree, belongs to one of the harness's own files."""
         return self._matches(path)
 
     @cached_property
@@ -58,8 +57,7 @@ class AttemptTree:
 
 
 def place_of(caller: "Caller") -> AttemptTree | None:
-    """Return the git work tree in which the caller works, or ``None`` if the caller's folder is not in a git
-    repository. The task list itself may be in another work tree of this repository."""
+    """Return the git work tree of the caller, or ``None`` outside a repository."""
     if caller.git is None or not caller.git.is_repository:
         return None
     git = Git(caller.git.top())
@@ -73,8 +71,7 @@ def place_of(caller: "Caller") -> AttemptTree | None:
 
 
 def folder_of(caller: "Caller") -> str:
-    """Return the path of the folder in which the project's commands run. This is the task list's folder. If the caller
-    works in another work tree, it is the folder with the same relative path in that work tree."""
+    """Return the folder in the caller's work tree in which the project's commands run."""
     place = place_of(caller)
     return place.folder if place else caller.layout.root
 
@@ -83,21 +80,20 @@ def folder_of(caller: "Caller") -> str:
 
 
 def record_of(caller: "Caller", task: "Task") -> ClaimRecord:
-    """Return the record of the task's present claim. If the record is missing or invalid, return an empty record."""
+    """Return the record of the task's present claim, or an empty record."""
     found = caller.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(caller: "Caller", task: "Task", **members: object) -> None:
-    """Add notes to the record of a task's present claim. Each value in ``members`` must be an object. A later claim on
-    the task does not see these notes."""
+    """Store objects in the record of the task's present claim."""
     found = record_of(caller, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
+    # a later claim does not see them
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     caller.keep_claim_record(task.id, {**found, **kept})
 
 
 def noted(caller: "Caller", task: "Task", name: str) -> JsonObject:
-    """Return the note that ``note`` stored under this name for the present claim, or an empty object."""
     return record_of(caller, task).noted(name, claim_key(task))
 
 
@@ -120,13 +116,11 @@ class Attempt:
 
     @property
     def base(self) -> str:
-        """Commit that was checked out when the task was claimed."""
         return self.snapshot.head or ""
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """Files of the user that differed from HEAD when the task was claimed, each with its git entry at that time.
-        The entry ``ABSENT`` means that the user had deleted the file."""
+        """Files that the user had not committed at the claim, each with its git entry."""
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
@@ -137,7 +131,6 @@ class Attempt:
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """Raise ``UnsafeTree`` if the task was claimed in a different work tree."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
             raise UnsafeTree(
                 f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"
@@ -154,7 +147,7 @@ class Attempt:
 
 
 def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
-    """Return the task's attempt in progress. Return ``None`` outside a git repository or without a baseline."""
+    """Return the task's attempt in progress, or ``None`` without a baseline."""
     place = place_of(caller)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -177,7 +170,6 @@ def attempt_of(caller: "Caller", task: "Task") -> Attempt | None:
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
-    """Return the snapshot in the claim record. Return None if the snapshot's ref points to another commit."""
     try:
         found = Snapshot.from_record(record.snapshot)
     except (StateDamaged, AttributeError):
@@ -187,8 +179,7 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 
 
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
-    """Rebuild the snapshot of a claim without the claim record, from the task and the snapshot's commit ``named``. The
-    result lacks the saved indexes. Return ``None`` if the task was not started at the parent of ``named``."""
+    """Rebuild the snapshot of a claim whose record is lost, or return ``None``."""
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -205,9 +196,7 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry for the present file at ``path``. The entry is ``ABSENT`` if there is no file, or if the
-    path is below a symbolic link. Return ``None`` if the path cannot be read. For a folder, return ``None`` too, unless
-    ``like``, the earlier entry, is a submodule."""
+    """Return the git entry of the file now at ``path``, or ``None`` if it is unreadable."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)
@@ -219,7 +208,6 @@ def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
 
 
 def _entry_of(full: bytes, digits: int) -> TreeEntry | None:
-    """Return the git entry for a file's bytes or for a link's target. Return ``None`` if the path cannot be read."""
     try:
         found = os.lstat(full)
         if stat.S_ISLNK(found.st_mode):

@@ -57,7 +57,6 @@ class CleanupRun:
 
 
 def mine(caller: "Caller", task_id: str) -> "Task":
-    """Return the task with this id if this caller has claimed it. Otherwise, raise an error, as ``Caller.own`` does."""
     return caller.own(caller.store.read(), task_id, caller.store.now())
 
 
@@ -77,8 +76,7 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Record a task as completed, and return a JSON answer with the number of remaining tasks. The verdict is written
-    to the ledger before the state changes. A repeated call does not write a second verdict."""
+    """Record a task as completed, and return the JSON answer."""
 
     def act(change: "TaskListChange") -> JsonObject:
         own = caller.own(change.state, task.id, change.now)
@@ -86,6 +84,7 @@ def completed(
         only = verdict.basis or "" if verdict.grade == CHECKED else None
         proven.prove(caller.layout, change.state, own.id, only=only)
         own.raw.pop("question", None)
+        # before the state changes; a repeated call writes no second line
         ledger.write(proven.ledger(caller.layout), verdict)
         lifecycle.complete(own, change.now)
         leases.count_outcome(change.state, caller, change.now)
@@ -102,7 +101,6 @@ def completed(
 
 
 def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
-    """Return the verdict's ``grade`` and ``basis`` as members of an answer. Without a grade, return an empty object."""
     return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
@@ -124,9 +122,7 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def failed(caller: "Caller", task: "Task", failure: Failure) -> JsonObject:
-    """Roll back the work of a failed attempt, run the cleanup command, and count the attempt once. Return the JSON
-    answer. A rescue ref keeps the work. If the rollback is not safe, leave the work tree untouched, halt the task list,
-    and raise ``UnsafeTree``."""
+    """Roll back and count a failed attempt. If the rollback is unsafe, halt the list and raise ``UnsafeTree``."""
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(caller, task, intent=words)
     back, refused = _go_back(caller, task, failure)
@@ -183,8 +179,7 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
-    """Roll back the attempt's work, make the task pending again, and return the JSON answer. The attempt is not
-    counted. If the rollback is not safe, raise ``UnsafeTree`` and change nothing."""
+    """Roll back an attempt without counting it, and make the task pending again."""
     policy = caller.store.read().config.rollback_policy
     note(caller, task, intent={"verb": "release", "message": why})
     try:
@@ -221,7 +216,6 @@ def note_rollback_point(caller: "Caller", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(caller: "Caller", change: "TaskListChange", task: "Task") -> None:
-    """Restore the task list's verification settings to their values at the claim. Log the restored settings."""
     if changed := proven.put_terms_back(caller.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -245,16 +239,14 @@ def _go_back(caller: "Caller", task: "Task", failure: Failure) -> tuple[Rollback
 
 
 def _rolled_back(caller: "Caller", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """Roll back the task's work, and return the outcome. If an agent's turn in ``harness run`` left an unfinished git
-    operation or another branch, first restore the branch of the claim. With the ``policy`` ``none``, change nothing."""
     if policy != "none":
+        # an agent's turn may have left an unfinished git operation or another branch
         left_by_turn.put_in_order(caller, task, ends=True)
     return rollback.roll_back(caller, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(caller: "Caller", task: "Task") -> CleanupRun | None:
-    """Run the task's cleanup command, and return its result. Return ``None`` if the task has no cleanup command. If the
-    claim is lost while the command runs, raise ``LeaseLost`` or ``NotOwner``. The result reports all other errors."""
+    """Run the task's cleanup command. Raise ``LeaseLost`` or ``NotOwner`` if the claim is lost."""
     if not task.cleanup:
         return None
     folder, wished = folder_of(caller), settings_from(caller.store.read().config.sandbox)

@@ -48,33 +48,28 @@ class AttemptWork:
 
     @cached_property
     def new(self) -> frozenset[bytes]:
-        """Paths of the changed files that still exist."""
         return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
 
     @cached_property
     def folders(self) -> frozenset[bytes]:
-        """All folders that contain changed files, directly or in subfolders."""
+        """Parent folders of all changed files that still exist."""
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if the user had changed or staged this file, and the attempt left it unchanged."""
+        """Return True if the user, and not the attempt, changed this file."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
 def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
-    """Commit the attempt's work on the current branch, and return the new commit. A repeated call is safe.
-
-    If the attempt changed nothing or has no baseline, only return HEAD. Return ``None`` if the repository has no
-    commit. No git hook runs. Raise ``UnsafeTree`` during a git operation, or if the branch moves during the call."""
+    """Commit the attempt's work, and return the commit. Raise ``UnsafeTree`` if the branch moves meanwhile."""
     with opened(caller, task) as work:
         return commit(caller, work, message)
 
 
 def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | None:
-    """Commit the changes in ``work``, and return the new commit. If there are no changes, return HEAD. The commit
-    contains the files as they were when ``opened`` yielded ``work``, without later changes."""
+    """Commit the changes in ``work``, and return the new commit, or HEAD without changes."""
     if work is None:
         place = place_of(caller)
         return place.git.head() if place else None
@@ -88,8 +83,7 @@ def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | No
 
 @contextmanager
 def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
-    """Yield the present work of the task's attempt, or ``None`` if the attempt has no baseline. Raise ``UnsafeTree`` if
-    the task was claimed in another work tree."""
+    """Yield the present work of the task's attempt, or ``None`` without a baseline."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         yield None
@@ -100,7 +94,7 @@ def opened(caller: "Caller", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(caller: "Caller", task: "Task") -> str | None:
-    """Return the git tree id of all files that git does not ignore. Return ``None`` if the attempt has no baseline."""
+    """Return the git tree id of all files that are not ignored, or ``None`` without a baseline."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return None
@@ -126,9 +120,9 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of all files that git does not ignore. A private ref keeps this commit until the ``with`` block
-    ends. The ref's name contains the task list's id, because other lists may use the same task ids."""
+    """Yield a commit of all files that git does not ignore."""
     place = attempt.place
+    # other lists may use the same task ids
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
     commit = snapshot.candidate(
         place.git, ref, exclude=place.exclude, message=f"Candidate of {task.id}", base=attempt.snapshot
@@ -140,10 +134,7 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 
 
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
-    """Return the paths of the user's own files that the attempt left unchanged, and the git tree to commit.
-
-    In this tree, the user's unchanged files and the harness's own files are as in HEAD. All other files are as in
-    ``full_tree``, the tree of all present files."""
+    """Return the user's own changed files, and the git tree to commit without these changes."""
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
     own = attempt.untouched()
@@ -168,8 +159,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 
 
 def _stage(work: AttemptWork, commit: str) -> None:
-    """Update the git index so that it agrees with the commit. Files that the user had staged before the task was
-    claimed stay staged."""
+    """Make the index agree with the commit, except for files that the user had staged."""
     git = work.attempt.place.git
     found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
@@ -181,7 +171,6 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """Return the paths that differ between a commit and the index, with their entries in the commit and the index."""
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
@@ -192,8 +181,6 @@ def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntr
 
 
 def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> TreeEntry:
-    """Return the entry that the index should have for a path that differs between the commit and the index. ``said`` is
-    the present entry in the commit, and ``now`` is the present entry in the index."""
     if work.attempt.place.is_ours(path):
         return said if said == ABSENT and path in work.committed else now
     if not work.is_theirs(path):
@@ -204,14 +191,13 @@ def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> 
 
 
 def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
-    """Return input lines for ``git update-index``. Removals come first, so that a file can replace a folder."""
+    # removals come first, so that a file can replace a folder
     ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
     nothing = "0" * len(commit)
     return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
 
 
 def _advance(work: AttemptWork, commit: str) -> None:
-    """Move the current branch to the commit. Raise ``UnsafeTree`` if another process has moved the branch."""
     head, git = work.head, work.attempt.place.git
     ref = "HEAD" if head.branch == DETACHED else head.branch
     try:
@@ -226,6 +212,5 @@ def _advance(work: AttemptWork, commit: str) -> None:
 
 
 def paths_of(work: AttemptWork) -> list[str]:
-    """Return the sorted paths of all files that contain uncommitted work of the attempt."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -35,10 +35,7 @@ def concerned(
     besides: Collection[str] = (),
     under_way: Mapping[str, str] | None = None,
 ) -> list["Task"]:
-    """Return the completed tasks that a change to the files ``changed`` may break. The tasks in ``needed``, on which
-    the change depends, come first. The newest of the other tasks come next. ``besides`` has the ids of the tasks that
-    make the change, which are left out. ``under_way`` maps ids of uncompleted tasks to commits. They count as
-    completed."""
+    """Return the completed tasks that a change to the files ``changed`` may break."""
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
     if not changed or not done:
@@ -54,22 +51,18 @@ def concerned(
 
 
 def _names(task: "Task", named: Collection[str]) -> bool:
-    """Return True if the command of the task's check mentions one of the paths in ``named``."""
     words = _WORDS.findall(task.validation_command or "")
     return any(word.removeprefix("./") in named for word in words)
 
 
 def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
-    """Return the commit that contains the task's work, and the commit before this work. If the second text is empty,
-    the commit before is the parent of the first commit. If both texts are empty, the commits are not known."""
+    """Return the commit that contains the task's work, and the commit before it."""
     if task.id in commits:
         return commits[task.id], ""
     return task.completed_commit or "", task.started_at_commit or ""
 
 
 def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collection[bytes]) -> set[str]:
-    """Return the ids of the tasks whose work changed one of the files in ``changed``. ``spans`` maps a task id to the
-    two commits of the task. Tasks whose commits no longer exist are left out."""
     known = {task: span for task, span in spans.items() if _WHOLE_ID.fullmatch(span[0]) and span[0] != span[1]}
     if not known:
         return set()
@@ -85,8 +78,6 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 
 
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
-    """Return the commits that change at least one of the files ``changed``. Each of the ``lines`` contains a commit.
-    The commit is compared with its parent or, if the line contains a second commit, with that commit."""
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
     asked = "".join(f"{line}\n" for line in dict.fromkeys(lines)).encode()

@@ -42,9 +42,7 @@ class _Place:
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Run the checks of the ``completed`` tasks again. Record each task that no longer passes, and return the ids of
-    these tasks. Leave out the tasks in ``asked``, whose checks have already passed with all the run's work. If several
-    tasks have the same command, run it once."""
+    """Run the checks of completed tasks again, and return the ids of tasks that fail."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -82,13 +80,11 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the check passes on the commit that completed its task. Return False if the check fails there, for
-    example because it needs files that are not committed. In this case, no later task broke the check."""
+    """Return True if the check passes on the commit that completed its task."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first task in ``later`` on whose commit the check fails, or None. Find the task by bisection."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -108,8 +104,6 @@ def _open_again(caller: "Caller", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command with which the user undoes the work of a task that broke another task. Return None if that
-    task is unknown. ``by`` contains the id and the commit of the task that did the damage."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -125,8 +119,7 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Record that a completed task no longer passes its check on the commit ``head``, and ask the user what to do.
-    ``by`` contains the id and the commit of the task that broke this task, if both are known."""
+    """Record that a completed task no longer passes its check, and ask the user."""
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":
         return

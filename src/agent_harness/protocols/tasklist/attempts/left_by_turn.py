@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return None, or a code and a message if a git operation is unfinished or the history was replaced."""
+    """Return a code and a message about an unfinished git operation or replaced history, or None."""
     place = place_of(caller)
     if place is None:
         return None
@@ -35,7 +35,6 @@ def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
 
 
 def _attempt(caller: "Caller", task: "Task") -> "Attempt | None":
-    """Return the task's attempt in progress if ``harness run`` started its agent. Otherwise, return None."""
     return attempt_of(caller, task) if proven.noted(caller.layout, task, "turn") else None
 
 
@@ -52,16 +51,13 @@ def refuse_replaced(caller: "Caller", task: "Task") -> None:
 
 
 def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
-    """Restore HEAD and the branch of the claim after an agent's turn. Return a message about the changes, or None.
-
-    ``ends`` means that the attempt is over. An unfinished git operation is then set aside first. Without ``ends``,
-    restore nothing during a git operation, because the agent must finish it. Do nothing for claims that ``harness run``
-    did not make."""
+    """Restore HEAD and the branch of the claim after an agent's turn, and return a message."""
     attempt = _attempt(caller, task)
     if attempt is None:
         return None
     attempt.refuse_elsewhere()
     if turn_end.unfinished(attempt.place.git):
+        # the agent must finish its operation
         if not ends:
             return None
         folder = caller.layout.rescue_files(task.id, 0)

@@ -28,8 +28,7 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore the task list's files that an agent deleted, damaged or replaced by links. Return a message that
-        names the restored files, or None if nothing was restored."""
+        """Restore the list's files that an agent damaged. Return a message, or None."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -41,9 +40,7 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore the list file if it is lost, or if a program other than the harness wrote it. Return an object that
-        maps the name of the list file to the new path of the replaced file. Return an empty object if nothing was
-        restored."""
+        """Restore a list file that is lost or edited, and return where the replaced file is."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -53,7 +50,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore every log whose beginning has changed, and return these logs. Also restore the hooks' marker file."""
+        """Restore every log whose beginning has changed, and return these logs."""
         if self._is_active and not self._caller.store.active():
             self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
@@ -86,13 +83,11 @@ def _is_whole(caller: "Caller") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return True if the list file differs from the copy that harness commands save. Without a copy, return False."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 
 
 def _content(path: str) -> bytes | None:
-    """Return the content of a file, or ``None`` if it is too large, missing or not a regular file."""
     try:
         if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
             return None

@@ -35,16 +35,7 @@ DECISIONS = ("resume", "fail")
 
 
 def recover(caller: "Caller", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
-    """Recover the task ``task_id``, or all interrupted tasks that this caller may recover. Return one object for each
-    task.
-
-    ``row`` in the object is the step in the matching row of the recovery table. ``action`` is ``completed``,
-    ``failed``, ``released``, ``blocked`` (the check cannot run) or ``resume``. The action ``resume`` means that the
-    agent must decide. The agent then calls the function again with ``resume`` or ``fail`` as ``decide``. If the agent
-    decided to resume (``decided``), the task belongs to this caller, with the claim token in ``token``.
-
-    Raise ``NotOwner`` while the owner is working. If someone else committed during the attempt, halt the task list and
-    raise ``UnsafeTree``."""
+    """Recover one task, or all interrupted tasks. Raise ``NotOwner`` while the owner is working."""
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
     state, now = caller.store.read(), caller.store.now()
@@ -59,7 +50,7 @@ def recover(caller: "Caller", task_id: str | None = None, decide: str | None = N
 
 
 def _is_left(caller: "Caller", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if a task was interrupted in this work tree and this caller may recover the task."""
+    """Return True if this caller may recover the interrupted task."""
     if task.status != "in_progress" or task.worktree not in (None, caller.tree_name) or leases.is_left_by_run(task):
         return False
     if task.claimed_by == caller.owner:
@@ -69,8 +60,6 @@ def _is_left(caller: "Caller", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(caller: "Caller", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if the caller may take over the claim on this task. The claim must be the caller's own or have no
-    live owner, or the caller must own the running session."""
     if task.claimed_by in (None, caller.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -90,7 +79,6 @@ def _refuse_living(caller: "Caller", state: "State", task: "Task", now: "datetim
 
 
 def _take_over(caller: "Caller", task_id: str) -> "Caller":
-    """Transfer the claim on a task to the caller. Return a copy of the caller with the claim's new token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:
@@ -121,8 +109,7 @@ def _take_over(caller: "Caller", task_id: str) -> "Caller":
 
 
 def _find_base(caller: "Caller", task: "Task") -> None:
-    """Search the repository for the ref of a claim's lost baseline, and store the ref in the task. A task list that was
-    restored from a backup may lack this ref."""
+    """Search the repository for a baseline that a restored task list no longer names."""
     place, start = place_of(caller), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -213,7 +200,6 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
-    """Complete the failure or release that a killed process had begun for a task. Return the JSON answer."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
@@ -233,8 +219,7 @@ def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(caller: "Caller", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the task list because someone else committed during the attempt. Return the error that the caller should
-    raise. The harness neither verifies such commits nor rolls them back."""
+    """Halt the task list because someone else committed, and return the error to raise."""
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
@@ -254,9 +239,7 @@ def _log(caller: "Caller", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(caller: "Caller") -> list[JsonObject]:
-    """Verify each completed task that has no proof record, with the present files. Return the action for each task. If
-    the check passes, the task stays completed. If the check fails, the task becomes open again. First complete an
-    interrupted undo. Trust the completed tasks of a list that the harness sees for the first time."""
+    """Verify each completed task without a proof record, and reopen it if its check fails."""
     caller.store.change(lambda change: proven.adopt(caller.layout, change.state))
     ended: list[JsonObject] = []
     if (left_open := proven.reversal_path(caller.layout)) and os.path.lexists(left_open):
@@ -270,7 +253,6 @@ def confirm(caller: "Caller") -> list[JsonObject]:
 
 
 def _confirm(caller: "Caller", task_id: str, interrupted: str | None) -> JsonObject:
-    """Verify a completed task without a proof record, and confirm or reopen it. Return the action and the reason."""
     state = caller.store.read()
     task = caller.find(state, task_id)
     ran = validation.again(caller, task)

@@ -37,16 +37,13 @@ class RescueEntry:
 
 
 def entries(caller: "Caller") -> list[JsonObject]:
-    """Return all rescues (commits with rolled-back work), newest first. Each rescue has ``ref``, ``task_id``,
-    ``number``, ``commit``, ``at`` and ``subject``."""
+    """Return all rescues (commits with rolled-back work), newest first."""
     git = caller.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
 def show(caller: "Caller", ref: str) -> JsonObject:
-    """Return the details of one rescue (a commit with rolled-back work). ``base`` is the commit that the rollback
-    restored. ``files`` are the files that differ from this commit, and ``commits`` are the commits that the rollback
-    removed."""
+    """Return the details of one rescue (a commit with rolled-back work)."""
     git, found = _find(caller, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
@@ -56,10 +53,7 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 
 
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
-    """Restore the rolled-back work under ``ref``, and return the JSON answer. HEAD, branches and the index stay
-    unchanged. With ``to``, write all files into this new folder. Without ``to``, write the changes into the work tree.
-    Each affected file in the work tree must be as the rollback left it or as in the rescue. If one of them is not,
-    raise ``UnsafeTree`` and change nothing."""
+    """Restore rolled-back work into the work tree or the folder ``to``. Raise ``UnsafeTree`` if files differ."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))
@@ -69,8 +63,7 @@ def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
 
 
 def prune(caller: "Caller", older_than_days: float) -> JsonObject:
-    """Delete old refs of rolled-back work, and old baselines of tasks that are not in progress. Return the deleted refs
-    as ``pruned`` and the other refs as ``kept``."""
+    """Delete old rescue refs and unused baselines. Return the deleted and the kept refs."""
     git = caller.git
     if git is None:
         return {"pruned": [], "kept": 0}
@@ -105,7 +98,6 @@ def _entry(kept: snapshot.KeptRef) -> RescueEntry:
 
 
 def _find(caller: "Caller", ref: str) -> tuple[Git, RescueEntry]:
-    """Return the git client and the rescue with this ref. The ref may be shortened, for example to ``task-001/1``."""
     git = caller.git
     known = _listed(git, RESCUE_REFS) if git else []
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")

@@ -98,11 +98,7 @@ class AttemptEvidence:
 
 
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Save the state of the work tree as the baseline of an attempt. Return a claim record that the caller must store.
-
-    The user's files, index and branches stay unchanged. Return ``None`` if there is no repository or no commit. Raise
-    ``UnsafeTree`` during a git operation, or if a path has a merge conflict. With ``dirty="refuse"``, also raise
-    ``UnsafeTree`` if files are not committed."""
+    """Save the work tree as an attempt's baseline, and return a record for the caller to store."""
     place = place_of(caller)
     if place is None or place.git.head() is None:
         return None
@@ -153,17 +149,14 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
 def roll_back(
     caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
-    """Restore the work tree to its state when the task was claimed. Return the outcome. A repeated call is safe.
-
-    With the ``policy`` ``restore``, files that the user had not committed at the claim stay. With ``hard``, these files
-    are moved to a rescue ref. With ``none``, nothing changes. Raise ``BaseMissing`` if the baseline is lost, and
-    ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. In both cases, the work tree stays untouched."""
+    """Restore the work tree to its state at the claim. Raise ``UnsafeTree`` if that is not safe."""
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(caller, task)
     if attempt is None:
         why = "there is no baseline: the task was claimed outside git or before the first commit"
         return RollbackOutcome(reason=why)
+    # it raises before anything changes (tasklist.md 11.3)
     _check(caller, task, attempt, allow_pushed=allow_pushed)
     number = _next_number(attempt.place.git, task.id)
     rescue_files = caller.layout.rescue_files(task.id, number)
@@ -187,8 +180,7 @@ def roll_back(
 
 
 def plan(caller: "Caller", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return the effect that ``roll_back`` would have, but change nothing. ``possible`` is False if a rollback is
-    impossible for the ``reason``. ``base`` is the commit at the claim. A rollback removes ``commits`` and ``files``."""
+    """Return what ``roll_back`` would do, and change nothing."""
     attempt = _rollback_point(caller, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(caller, task, policy="none").as_record(), "possible": False}
@@ -218,7 +210,6 @@ def _commit(sha: str, subject: str) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, without characters that JSON cannot contain."""
     return shown(os.fsencode(text))
 
 
@@ -230,13 +221,13 @@ def _plain(text: str) -> str:
 
 
 def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
-    """Remove the files that the user had not committed when the task was claimed. Return the rescue ref that keeps
-    them. Return None if there are no such files. A repeated call after a crash is safe."""
+    """Move the files that were not committed at the claim to a rescue ref."""
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
     if not tracked and not untracked:
         return None
     ref = f"{ref_folder(RESCUE_REFS, task.id)}/own-{attempt.snapshot.commit[:12]}"
+    # before the files go: a repeated call after a crash is safe
     git.update_ref(ref, attempt.snapshot.commit)
     kept = caller.layout.rescue_files(task.id, 0)
     files.drop_links(kept, caller.layout.root)
@@ -250,8 +241,6 @@ def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths that differ from HEAD, without the harness's own files. The first list has the tracked paths,
-    and the second list has the untracked paths."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -265,7 +254,8 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(caller: "Caller", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a rollback is not safe, for example after a push. Source: ``tasklist.md`` 11.3."""
+    """Raise ``UnsafeTree`` if a rollback is not safe, for example after a push."""
+    # tasklist.md 11.3
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
@@ -289,7 +279,6 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
-    """Return the id of a task in the same work tree that another running caller has claimed. Otherwise, return None."""
     state, now = caller.store.read(), caller.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
@@ -302,7 +291,6 @@ def _living_neighbour(caller: "Caller", task: "Task", top: str) -> str | None:
 
 
 def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
-    """Return the traces of the task's attempt. Raise ``UnsafeTree`` if the task was claimed in another work tree."""
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(caller, task)
     if attempt is None:
@@ -328,21 +316,19 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return the refs that keep rolled-back work for this task id, each with its commit and subject. They include the
-    refs of tasks with the same id in other lists in the repository."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
 
 
 def rescues_of(caller: "Caller", task: "Task") -> list[str]:
-    """Return the refs that keep rolled-back work of the task's present attempt, including the work of interrupted
-    rollbacks. Leave out refs of another list's task with the same id. Such refs have another baseline."""
+    """Return the refs that keep rolled-back work of the task's present attempt."""
     attempt = attempt_of(caller, task)
     if attempt is None:
         return []
     own = attempt.snapshot.commit
     found = rescue_refs(attempt.place.git, task.id)
+    # another list's task with the same id has another baseline
     return [ref for ref, (commit, subject) in found.items() if commit == own or subject == f"{BEFORE}{own}"]
 
 

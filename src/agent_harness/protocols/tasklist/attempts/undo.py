@@ -64,8 +64,7 @@ class TaskUndo:
 
 
 def named(caller: "Caller", what: str) -> str:
-    """Return the id of the task that ``what`` names: a task id, or a session such as ``S8``. Raise ``Refused`` if the
-    session is itself an undo."""
+    """Return the id of the task that ``what``, a task id or a session, names."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word
@@ -81,7 +80,7 @@ def named(caller: "Caller", what: str) -> str:
 
 
 def asked(caller: "Caller", what: str) -> str:
-    """Return the id of the task to undo, for the question to the user. Raise ``Refused`` for an open task."""
+    """Return the id of the task to undo. Raise ``Refused`` for an open task."""
     task_id = named(caller, what)
     if undo_commit.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
@@ -89,8 +88,7 @@ def asked(caller: "Caller", what: str) -> str:
 
 
 def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, and return the JSON answer. With ``dry_run``, only print the changes. If the function
-    raises ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``, nothing has changed."""
+    """Undo a completed task with a new commit. With ``dry_run``, only print the changes."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
     plan = _planned(caller, named(caller, what))
@@ -164,7 +162,6 @@ def _refuse_open(task: "Task") -> None:
 
 
 def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> ClaimVerdict:
-    """Return the verdict that completed a task. Raise ``Refused`` if another completed task depends on this task."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
@@ -192,7 +189,6 @@ def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> I
 
 
 def _paths_of(git: Git, task: "Task") -> frozenset[str]:
-    """Return the paths that a completed task's commit changed. Return an empty set if the commit no longer exists."""
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
     return frozenset(each.path for each in found)
@@ -202,8 +198,7 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the checks of other tasks on the commit of the undo. Return the ids of tasks that fail even without the undo.
-    Raise ``VerificationFailed`` if the undo breaks a check. Tasks with the same command share one run."""
+    """Run other tasks' checks on the undo's commit. Raise ``VerificationFailed`` if the undo breaks one."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
@@ -237,7 +232,6 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _finalize(caller: "Caller", plan: TaskUndo) -> None:
-    """Carry out the planned undo under the lock, so that no task starts meanwhile."""
     path = proven.reversal_path(caller.layout)
     found = Reversal(
         item=plan.task.id,
@@ -256,14 +250,14 @@ def _finalize(caller: "Caller", plan: TaskUndo) -> None:
         undo_commit.decide(path, found)
         _carry_out(caller, change, plan.place.git, found)
 
+    # under the lock, so that no task starts meanwhile
     caller.store.change(act)
     undo_commit.over(path)
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Carry out the steps of an undo. After a crash, all steps can be repeated. If the branch cannot be moved, record
-    the task as proven again, and raise the error."""
     task = caller.find(change.state, found.item)
+    # every step can be repeated after a crash
     proven.forget(caller.layout, task.id)
     try:
         if not found.has_moved(git):
@@ -282,7 +276,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
-    """Complete an interrupted undo. Return the JSON answer if ``what`` names the same task, otherwise ``None``."""
+    """Complete an interrupted undo. Return its answer if ``what`` names the same task."""
     found = undo_commit.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
@@ -296,10 +290,7 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo, and return one result for ``recover.confirm``. Return [] if no undo was
-    interrupted, or while a task is in progress. ``action`` is ``reopened`` if the undo is complete. It is ``left`` if
-    the undo is not possible, for example because the branch has diverged. The task's check then decides whether the
-    task stays completed."""
+    """Complete an interrupted undo, and return the result for ``recover.confirm``, or []."""
     path = proven.reversal_path(caller.layout)
     found = undo_commit.decided(path)
     if found is None:
@@ -333,7 +324,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the task's state already agrees with the undo, or if later work has completed the task."""
+    """Return True if the task is already open, or if later work has completed it."""
     if task.status != "completed":
         return True
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None

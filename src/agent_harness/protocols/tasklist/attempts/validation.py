@@ -94,41 +94,29 @@ class ValidationRun:
 
     @property
     def over_limit(self) -> bool:
-        """True if the validation was stopped because it exceeded a machine limit."""
         return any(each["code"] == "over_limit" for each in self.findings)
 
     @property
     def failure(self) -> str:
-        """Short reason why the validation failed."""
         if self.result == "TIMEOUT":
             return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"exit code {self.exit}"
 
     @property
     def asks(self) -> bool:
-        """True if the user must decide whether the task is done, because the attempt changed nothing and the check
-        passed even before the attempt."""
+        """True if the user must decide because the attempt changed nothing and the check passed before."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """Return the result as members for a JSON answer. ``output`` and ``steps`` are left out."""
         kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
         return {name: getattr(self, name) for name in kept}
 
 
 def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the check of a task in progress, and return the result. The lease on the task is renewed while the check
-    runs.
-
-    With ``work``, verify its candidate commit, either in a separate checkout or in the folder, as configured. Record a
-    pass outside the project. ``demand`` sets the requirements: only a passing check (``PASS``), also the required grade
-    (``GRADE``), or also a change (``CHANGE``).
-
-    Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged`` if the check cannot run. If the claim is lost, stop
-    the command and raise ``LeaseLost``."""
+    """Run the check of a task in progress. Raise ``LeaseLost`` if the claim is lost."""
     command = task.validation_command
     if command is None:
         hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
@@ -150,8 +138,6 @@ def run(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: s
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
-    """Return the ``verdict``, or a rejection if the work does not meet the ``demand``. The work does not meet it if a
-    required change is missing, or if the ``grade`` is lower than required."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
@@ -165,7 +151,6 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
 
 
 def _own_files(work: "AttemptWork") -> Finding:
-    """Return a warning that the check ran while the folder also contained uncommitted files of the user."""
     names = sorted(shown(path) for path in work.kept)
     message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
     return Finding("own_files", WARN, f"{message}; the task's commit does not contain them", {"paths": names[:50]})
@@ -190,9 +175,7 @@ def _judged(caller: "Caller", task: "Task", work: "AttemptWork | None", terms: p
 def _with_earlier(
     caller: "Caller", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Run the checks of completed tasks that this work may break. Return the verdict, and the ids of the tasks whose
-    checks pass. Reject the work if it breaks one of these checks. All these checks together have the time limit of the
-    task's own check. Checks for which no time is left run at the end of the run."""
+    """Run the checks of completed tasks that this work may break."""
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
     tasks = caller.store.read().tasks
@@ -206,6 +189,7 @@ def _with_earlier(
         environment_inventory.since(caller, task),
     )
     passing: list[str] = []
+    # for all these checks together; the others run at the end of the run
     left = task.timeout_seconds
     for each in proven.as_kept(caller.layout, here, {}):
         if each.validation_command == task.validation_command:  # which has just passed
@@ -231,8 +215,6 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return a finding about another task's check that failed on the work. The finding is only a warning if the check
-    also fails on the commit before the work. Return ``None`` if a second try passes."""
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
@@ -244,21 +226,19 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Run a check on the commit, and return the verdict. The check runs in a checkout or in the project folder.
-    ``check.isolation`` selects one of the two."""
+    """Run a check on the commit, and return the verdict."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return True if a check ran to its end and failed. A check that a time or resource limit ended does not count."""
+    """Return True if a check ran to its end and failed."""
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
 def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = ()) -> CommandCheck:
-    """Return the task's check, with the settings that say how strictly to verify. ``others`` are the check commands of
-    other open tasks."""
+    """Return the task's check with the verification settings in ``terms``."""
     return CommandCheck(
         command=task.validation_command or "false",
         timeout_seconds=task.timeout_seconds,
@@ -274,8 +254,6 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
-    """Return the check commands of the other open tasks. These are the commands in the list file, and the commands that
-    were recorded outside the project."""
     still = (each for each in caller.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(caller.layout, each)]
@@ -283,7 +261,6 @@ def _of_open_tasks(caller: "Caller", task: "Task") -> tuple[str, ...]:
 
 
 def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
-    """Return the reasons to reject this work before its check runs. The list is empty if there are no such reasons."""
     terms = proven.terms(caller.layout, caller.store.read(), task)
     check = replace(
         check_of(task, terms, _of_open_tasks(caller, task)), installed=environment_inventory.since(caller, task)
@@ -294,7 +271,7 @@ def examined(caller: "Caller", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(caller: "Caller", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress, on the present files. Without a check, return ``None``."""
+    """Run a task's check on the present files, or return ``None`` without a check."""
     if task.validation_command is None:
         return None
     wished = caller.store.read().config.sandbox
@@ -304,8 +281,7 @@ def again(caller: "Caller", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(caller: "Caller", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return True if the task's check passes before any work, and False if the check fails. Return ``None`` if the
-    check does not end in time. The check runs in a checkout of HEAD or, without any commit, in the folder."""
+    """Return whether the task's check passes before any work, or ``None`` after a timeout."""
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=caller.store.read().config.sandbox)
     check = check_of(task, terms)
     check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
@@ -344,8 +320,7 @@ def _outcome(
 def proof_on_record(
     caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """Return the recorded pass of the present claim's check. Return ``None`` if there is no such record, or if the
-    files or the command have changed since then."""
+    """Return the recorded pass of the present claim, or ``None`` if anything changed since."""
     found = proven.passed(caller.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
@@ -360,13 +335,11 @@ def _is_enough(caller: "Caller", task: "Task", grade: str | None, demand: str) -
 
 
 def tail_of(output: str) -> list[str]:
-    """Return the last 40 lines of the output. If a line is very long, return only the end of the line."""
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
 def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Record the git trees for which the check passed. One of them is the verified tree. If the check ran in the
-    folder, also record the tree after the check."""
+    # the check may have written files into the folder
     after = fingerprint(caller, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -387,9 +360,9 @@ def _write_log(caller: "Caller", task: "Task", output: str) -> str:
 
 
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
-    """Raise ``ProgramMissing`` if the shell cannot find the program that the command starts. Do nothing if the command
-    begins with shell syntax, because then only the shell can find the program."""
+    """Raise ``ProgramMissing`` if the shell cannot find the command's program."""
     word = command.split(maxsplit=1)[0]
+    # only the shell can find it
     if _SHELL.search(word):
         return
     words = ("sh", "-c", 'command -v -- "$1"', "sh", word)

@@ -37,9 +37,7 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task, record a pass for ``complete``, and return the JSON answer. ``complete`` may
-    require more than a passing check. If the task has no check, halt the task list and raise ``ConfigurationError``. If
-    the check's program is missing, raise ``ToolMissing``. If it is missing a second time, also halt the list."""
+    """Run the check of this caller's task, and record a pass for ``complete``."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -53,15 +51,7 @@ def complete(
     message: str | None = None,
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
-    """Verify the work of a task and complete the task. Return an answer with ``commit``, ``stats``, ``remaining`` and
-    ``validation``. In the answer to a repeated call, ``already`` is True.
-
-    ``validation`` is ``None`` if the work was verified before. ``known`` contains facts for the ledger, from ``harness
-    run`` or from the user who accepts the work. During an agent's turn in a run, a call by the agent only records a
-    request (``requested``). The harness carries out this request after the turn.
-
-    Raise ``VerificationFailed`` or ``TimedOut`` if the check fails, and ``UnsafeTree`` if no commit can be made. The
-    task then stays in progress, unless the user has to decide whether it is done."""
+    """Verify a task's work and complete the task. Raise ``VerificationFailed`` if the check fails."""
     if (found := _ended(caller, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(caller.layout), task_id)
         word = close_attempt.word_of(line if line and line.accepted else None)
@@ -69,6 +59,7 @@ def complete(
     task = close_attempt.mine(caller, task_id)
     if known is None and (running := owner.Owner.from_record(proven.noted(caller.layout, task, "turn"))):
         if owner.state(running) != "dead":
+            # during its turn in a run, an agent only requests the completion
             return _asked(caller, task, {"commit": commit, "message": message})
     else:
         asked = noted(caller, task, "asked")
@@ -86,16 +77,13 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the demand on the proof: ``PASS`` if a user accepts the work, ``CHANGE`` in a run, otherwise ``GRADE``."""
     if known is None:
         return GRADE
     return CHANGE if known.word is None else PASS
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Verify the work during an agent's turn, and record a request to complete the task after the turn. Return the JSON
-    answer. Raise an error if the check fails. If the agent changes files after this request, the harness verifies the
-    work again at the end of the turn."""
+    """Verify the work during an agent's turn, and record a request to complete the task."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(caller, task, proof, claimed=True)
@@ -128,11 +116,7 @@ class JudgedAttempt:
 def proof_of(
     caller: "Caller", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Verify the attempt's work and commit exactly this work. If a pass for the same files is on record, the check does
-    not run again.
-
-    Files that the check wrote into the folder are also examined and committed. A failed check raises no error here. The
-    function raises the other errors of ``complete``."""
+    """Verify the attempt's work, and commit exactly this work. A failed check raises no error."""
     with commits.opened(caller, task) as work:
         known = validation.proof_on_record(caller, task, work, demand=demand)
         ran = None if known else validated(caller, task, work, demand=demand)
@@ -178,14 +162,13 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Create the ledger line for a verdict, and return the line. Write a rejection to the ledger at once. For an
-    acceptance, ``completed`` writes the line later. The line's id is first saved outside the project. After a kill
-    (``resumed``), the line for the same files therefore gets the same id."""
+    """Return the ledger line for a verdict. Write it to the ledger if it is a rejection."""
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
     found = proven.noted(caller.layout, task, "verdict")
     same = found.get("verdict") == said and found.get("tree") == proof.tree
     number = str(found["id"]) if same and (resumed or proof.ran is None) else new_run_id()
+    # saved first: after a kill, the same files get a line with the same id
     proven.note_claim(caller.layout, task, verdict={"id": number, "verdict": said, "tree": proof.tree})
     known = known or AttemptFacts()
     began = task.claimed_at
@@ -221,7 +204,7 @@ def on_record(
 
 
 def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """Write a ledger line about work that the harness rejected before the check could run. Return the line."""
+    """Write a ledger line about work that was rejected before its check could run."""
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -241,8 +224,7 @@ def refused_unjudged(caller: "Caller", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     caller: "Caller", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """Write a ledger line about a completed task that was verified without a claim, and return the line. ``code`` is
-    the reason for the verification."""
+    """Return the ledger line for a completed task that was verified without a claim."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -259,7 +241,6 @@ def word_of_file(
 
 
 def _grade(proof: JudgedAttempt) -> str | None:
-    """Return the grade of a verified attempt. If the user accepts a task without changes, the grade is ``checked``."""
     return CHECKED if proof.grade == UNCHANGED else proof.grade
 
 
@@ -324,7 +305,6 @@ def _proof(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Save the output of a task's check, and return the run of the check as a step of the verdict."""
     command = str(task.validation_command)
     return kept_step(
         caller, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
@@ -363,7 +343,6 @@ def kept_step(
 
 
 def _printed(caller: "Caller", task: "Task") -> str:
-    """Return the saved output of the check that passed earlier. Return an empty text if the output cannot be read."""
     try:
         path = caller.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
@@ -372,7 +351,7 @@ def _printed(caller: "Caller", task: "Task") -> str:
 
 
 def _text(task: "Task", message: str | None) -> str:
-    """Return the message for the task's commit. It begins with the task id, by which a recovery finds the commit."""
+    # a recovery finds the commit by the task id
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
     return text.encode("utf-8", "replace").decode()
 
@@ -386,9 +365,7 @@ def fail(
     rollback: bool = True,
     allow_pushed: bool = False,
 ) -> JsonObject:
-    """End the attempt as failed, and return the JSON answer, with ``attempts``, ``retryable``, ``rescue`` and other
-    members. If the rollback is not safe, count the attempt, halt the task list, leave the work tree untouched and raise
-    ``UnsafeTree``. In the answer to a repeated call, ``already`` is True."""
+    """End the attempt as failed. Raise ``UnsafeTree`` if the rollback is not safe."""
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
     if (found := _ended(caller, task_id, "failed")) is not None:
@@ -398,8 +375,6 @@ def fail(
 
 
 def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
-    """Make the task pending again, and return the JSON answer. The attempt is not counted. A rescue ref keeps the
-    attempt's work. In the answer to a repeated call, ``already`` is True."""
     if (found := _ended(caller, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(caller, task_id)
@@ -407,7 +382,7 @@ def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Restore the work tree to its state at the claim. The claim stays. With ``dry_run``, only return the changes."""
+    """Restore the work tree to its state at the claim. The claim stays."""
     task = close_attempt.mine(caller, task_id)
     policy = "hard" if caller.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
@@ -419,7 +394,6 @@ def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pu
 
 
 def _said(text: str) -> str:
-    """Return the agent's text on one line, with masked secrets and without characters that JSON cannot contain."""
     line = " ".join(text.split()).encode("utf-8", "replace").decode()
     return redact(line) or "no reason given"
 
@@ -428,7 +402,6 @@ def _said(text: str) -> str:
 
 
 def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
-    """Return the task if this caller has already ended its attempt with this status. Otherwise, return None."""
     task = caller.find(caller.store.read(), task_id)
     if task.status != status:
         return None
@@ -438,8 +411,7 @@ def _ended(caller: "Caller", task_id: str, status: str) -> "Task | None":
 
 
 def validated(caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation, and return its result. If the check cannot run, log the error and halt the task list. If only
-    the check's program is missing, halt the list only the second time."""
+    """Run the validation, and log the warnings and errors."""
     try:
         ran = validation.run(caller, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -481,7 +453,6 @@ def _refuse(
 
 
 def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

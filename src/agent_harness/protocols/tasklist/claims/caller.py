@@ -38,9 +38,7 @@ _TAIL_LINES = 40
 
 
 class ClaimRecord:
-    """Content of the file ``.harness/claims/ID.json``: the state when a task was last claimed, and notes on this claim.
-    The file is only a cache for this state, because the snapshot also contains it. A member with a wrong type counts as
-    missing."""
+    """Content of ``.harness/claims/ID.json``: the state at a task's last claim, and notes on it."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -59,18 +57,15 @@ class ClaimRecord:
         return json_object(self.record.get("snapshot")) or {}
 
     def is_of(self, task: Task) -> bool:
-        """Return True if the record belongs to the task's present claim."""
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        """Return the note with this name on this claim. Return an empty object if there is no such note."""
         found = json_object(self.record.get(name)) or {}
         return found if found.get("claim") == claim else {}
 
 
 class Caller:
-    """Caller of the task list's commands: a worker or a user. The harness trusts the caller's id, session and token
-    only if the state of the list confirms them."""
+    """Worker or user that calls the task list. Its id and token count only if the state confirms them."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -115,8 +110,7 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller. A missing or blank argument gets the value of its environment variable. The session ends
-        when ``process`` exits. By default, this process is found among the ancestors of the command."""
+        """Return a caller whose missing arguments come from environment variables."""
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -150,7 +144,6 @@ class Caller:
 
     @property
     def owner(self) -> str:
-        """Name under which this caller owns its claims: the worker id or, without an id, the host and the session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -174,7 +167,7 @@ class Caller:
 
     @property
     def tree(self) -> str:
-        """Real path of the top folder of the work tree or, outside a git repository, of the working directory."""
+        """Real path of the work tree or, outside a git repository, of the working directory."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
@@ -183,10 +176,7 @@ class Caller:
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
-        """Return the task in progress that this caller has claimed, and renew the session lease.
-
-        Raise ``UsageError`` for an unknown id. Raise ``NotOwner`` if the task is not in progress or belongs to another
-        worker. Raise ``LeaseLost`` if the token differs or the lease has expired."""
+        """Return the task in progress that this caller has claimed, and renew the session lease."""
         leases.keep(state, self, now)
         task = self.find(state, task_id)
         if task.status != "in_progress":
@@ -206,9 +196,7 @@ class Caller:
         return task
 
     def check_token(self, task: Task) -> None:
-        """Raise ``LeaseLost`` or ``NotOwner`` unless the caller's token is the token of the task's present claim. If
-        the caller has no token, compare the owner's name instead. An agent that lost its token can therefore
-        continue."""
+        """Raise ``LeaseLost`` or ``NotOwner`` unless the caller owns the task's present claim."""
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
@@ -216,13 +204,13 @@ class Caller:
                     "changing its files",
                     hint="harness task claim",
                 )
+        # an agent that lost its token can continue under its name
         elif task.claimed_by not in (None, self.owner):
             raise NotOwner(f"{task.id} belongs to {task.claimed_by}", hint="harness task claim", owner=task.claimed_by)
 
     # -- records of claims -------------------------------------------------------------------------------------------
 
     def claim_record(self, task_id: str) -> ClaimRecord:
-        """Return the record of the task's last claim. If the record is missing or invalid, return an empty record."""
         from agent_harness.errors import HarnessError
         from agent_harness.kernel import files
 
@@ -232,7 +220,7 @@ class Caller:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Write the claim record of a task to its file. The caller must hold the state's lock or own the claim."""
+        """Write the claim record of a task. The caller must hold the lock or own the claim."""
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
@@ -240,9 +228,6 @@ class Caller:
 
 
 def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-    """Extend the lease of the caller's claim on a task, and return the JSON answer. Raise ``LeaseLost``, ``NotOwner``
-    or ``UsageError`` if the caller has no such claim."""
-
     def act(change: TaskListChange) -> JsonObject:
         task = caller.own(change.state, task_id, change.now)
         lifecycle.renew(task, change.now, lease_seconds)
@@ -253,7 +238,6 @@ def renew(caller: Caller, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_
 
 
 def checkpoint(caller: Caller, task_id: str, step: int, total: int, description: str) -> JsonObject:
-    """Record a finished step of a task in the state and in the log, and renew the claim. Return the JSON answer."""
     from agent_harness.protocols.tasklist import progress
 
     if not 0 < step <= total:
@@ -282,9 +266,7 @@ def checkpoint(caller: Caller, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback that a long operation calls often. It renews the lease on a task after a third of the lease's duration.
-    The callback always returns False. If the claim is lost, it raises ``LeaseLost`` or ``NotOwner``. The operation must
-    then end its processes."""
+    """Callback that renews a task's lease during a long operation. It raises ``LeaseLost`` if the claim is lost."""
 
     def __init__(self, caller: Caller, task: Task) -> None:
         self._caller = caller
@@ -310,9 +292,7 @@ class LeaseKeeper:
 
 
 def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command, and renew the claim on the task until the command ends. Return ``exit`` (the exit code, or
-    None after a timeout), ``seconds`` and ``tail`` (the last lines of the output). If the claim is lost, end the
-    command and raise ``LeaseLost``."""
+    """Run a long command, and renew the claim meanwhile. Raise ``LeaseLost`` if the claim is lost."""
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
 
@@ -334,8 +314,8 @@ def run_step(caller: Caller, task_id: str, command: Sequence[str], *, timeout_se
 
 
 def _in_a_repository(folder: str) -> bool:
-    """Return True if the folder is in a git repository. Do not start git. Ignore an empty ``.git``, because sandboxes
-    of agents leave such a file in ``/tmp``."""
+    """Return True if the folder is in a git repository, without starting git."""
+    # sandboxes of agents leave an empty .git in /tmp, which does not count
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
@@ -352,8 +332,7 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """Return the nearest ancestor process that still runs after the command has ended, or None. This process is the
-    agent or, in a terminal, the user's shell."""
+    """Return the process of the agent or, in a terminal, of the user's shell."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()

@@ -65,13 +65,7 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim a task, and return its data. The claimed task is the caller's task in progress, the task ``task_id``, or
-    the next eligible task.
-
-    Raise ``NothingEligible`` if no task can be claimed, ``PersonNeeded`` after a halt, and ``LimitReached`` after the
-    last allowed attempt. Raise ``UnsafeTree`` if the baseline cannot be saved, and ``Refused`` if another worker has a
-    task in the same work tree. Raise ``Busy`` because of another session, a pause, or an interrupted task that an agent
-    must judge."""
+    """Claim a task, and return its data. Raise ``NothingEligible`` if no task can be claimed."""
     request = _ClaimRequest(caller, task_id, lease_seconds, dirty)
     try:
         return _claimed(request)
@@ -123,8 +117,6 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
-    """Save a baseline for the task that will probably be claimed, and return its record. Return ``None`` outside a git
-    repository, or if no task can be claimed."""
     caller = request.caller
     if not caller.git:
         return None
@@ -142,7 +134,7 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
 
 def preview(caller: Caller, state: State, now: datetime) -> Task:
-    """Return the task that ``claim`` would select, but do not claim it. Raise the errors that ``claim`` would raise."""
+    """Return the task that ``claim`` would select, but do not claim it."""
     state = state.copy()
     refuse_claims(caller, state, now)
     under_way = selection.in_progress(state)
@@ -192,8 +184,7 @@ def refuse_rest(caller: Caller, state: State) -> None:
 
 
 def _outcomes(caller: Caller, state: State) -> int:
-    """Return the number of attempts that ended in this session. In concurrent mode, count only the caller's attempts.
-    Return 0 if the task list has no limit on this number."""
+    """Return the number of ended attempts that count towards the session's limit."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -202,8 +193,6 @@ def _outcomes(caller: Caller, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task within this change of the task list, and return the JSON answer. If no task is eligible, return a
-    ``NothingEligible`` instead of raising it."""
     state, now, caller = change.state, change.now, request.caller
     under_way = selection.in_progress(state)
     if under_way and not request.recovered and _unfinished(caller, state, now):
@@ -240,7 +229,6 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
 
 
 def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """Return the task in progress that this caller has claimed with a valid lease. Otherwise, return None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
@@ -250,8 +238,6 @@ def _held(caller: Caller, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(caller: Caller, state: State, under_way: list[Task], now: datetime) -> None:
-    """In exclusive mode, raise ``Busy`` if another caller has a task in progress. In concurrent mode, raise ``Refused``
-    if another caller has a task in progress in the same work tree."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == caller.owner:
             continue
@@ -340,7 +326,6 @@ def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: 
 
 
 def _say_shared(change: TaskListChange, caller: Caller, task: Task) -> None:
-    """Log a warning that several workers share a folder. Write this warning only once for each list."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
@@ -349,6 +334,7 @@ def _say_shared(change: TaskListChange, caller: Caller, task: Task) -> None:
     from agent_harness.protocols.tasklist import proven
 
     if proven.first_time(caller.layout, "shared folder"):
+        # once for each list
         change.note("WARN", SHARED, task=task.id)
 
 
@@ -372,15 +358,13 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(caller: Caller, task: Task, dirty: str) -> ClaimRecord | None:
-    """Save the work tree as the baseline of a task's next attempt. Return the claim record, or None outside git."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(caller, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
-    """Return a record of the files that affect the result of the task's check. In a folder outside git, this record
-    replaces the baseline. Return None if the task has no check, or if the folder contains only the harness's files."""
+    """Return a record of the files that affect the check, as a baseline outside git."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -395,10 +379,7 @@ def _kept_files(caller: Caller, task: Task) -> JsonObject | None:
 
 
 def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
-    """Return the interrupted tasks that this caller can recover. Return [] during a pause or a halt. In exclusive mode,
-    a task is interrupted if its owner shows no sign of life. In concurrent mode, the lease on the task must have
-    expired, and the task must have been claimed in this work tree. Leave out tasks without traces of an attempt,
-    because the next claim releases them."""
+    """Return the interrupted tasks that this caller can recover."""
     if caller.store.paused() or state.halt:
         return []
     left = leases.expired(state, now)
@@ -407,6 +388,7 @@ def _unfinished(caller: Caller, state: State, now: datetime) -> list[Task]:
         task
         for task in left
         if (not state.config.concurrent or task.worktree in (None, here))
+        # without these traces, the next claim releases the task
         and (task.base_ref or task.started_at_commit or task.checkpoints_of_attempt)
     ]
 

@@ -36,8 +36,7 @@ _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process
 
 
 def look(caller: "Caller", task: "Task") -> None:
-    """Record the installed packages before an attempt, unless the last attempt changed nothing. The record covers the
-    checks of all open tasks, because this attempt could install a package that affects a later task."""
+    """Record the installed packages before an attempt."""
     record = _record_at(proven.installed_path(caller.layout, caller.id, make=True))
     if record.path is None or task.validation_command is None:
         return
@@ -45,6 +44,7 @@ def look(caller: "Caller", task: "Task") -> None:
     by, folder, state = caller.goes_on, folder_of(caller), caller.store.look()
     in_place = _in_place(caller, state.config)
     open_ones = (each for each in state.tasks if each.status != "completed" and not each.given_up)
+    # this attempt could install a package that affects a later task
     later = (each.validation_command for each in islice(open_ones, _MOST_OPEN))
     wanted = around(
         [(command, folder) for command in dict.fromkeys((task.validation_command, *later)) if command],
@@ -61,7 +61,7 @@ def look(caller: "Caller", task: "Task") -> None:
 
 
 def since(caller: "Caller", task: "Task") -> Differences:
-    """Return the changes to installed packages since the attempt began. Leave out changes that the task may make."""
+    """Return the forbidden changes to installed packages since the attempt began."""
     folder = folder_of(caller)
     return _record_of(caller).changes(
         project=Path(folder),
@@ -71,10 +71,7 @@ def since(caller: "Caller", task: "Task") -> Differences:
 
 
 def note_end(caller: "Caller", task: "Task", *, completed: bool) -> None:
-    """Record the end of an attempt. Changes to packages that the user did not allow also count for the next attempt.
-
-    If the attempt changed nothing and the run continues, the record stays open for the next attempt. ``completed`` is
-    True if the task was completed."""
+    """Record the end of an attempt. Package changes without permission also count for the next attempt."""
     record, has_more = _record_of(caller), task.may_change or (task.cleanup and not completed)
     if has_more or not (caller.goes_on and record.is_unchanged):
         frees = released(task.may_change if completed else ())
@@ -89,9 +86,7 @@ def _in_place(caller: "Caller", config: "SessionConfig") -> bool:
 
 
 def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
-    """Close the record of installed packages before a run waits or ends. The harness does not attribute later changes
-    to an agent. Ignore errors. With ``is_left_open``, a record without changes stays open, because a parallel run later
-    calls ``close`` for each workspace."""
+    """Close the record of installed packages before a run waits or ends."""
     with suppress(HarnessError):
         record = _record_of(caller)
         if record.is_open and not (is_left_open and record.leave()):
@@ -99,8 +94,6 @@ def rest(caller: "Caller", *, is_left_open: bool = False) -> None:
 
 
 def close(folder: str, slot: str) -> None:
-    """Close the records of installed packages that the attempts of a worker slot left open. ``folder`` is the task
-    list's folder in the slot's workspace."""
     with suppress(HarnessError, OSError):
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 

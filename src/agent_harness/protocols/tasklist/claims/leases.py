@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
     class SessionOwner(Protocol):
-        """Interface of a worker that starts or continues a session. It has only the data that this module needs."""
+        """Interface of a worker that starts or continues a session."""
 
         @property
         def store(self) -> TaskStore: ...
@@ -62,8 +62,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the times in the session lease are in the future, because the clock that renewed the lease was
-    ahead. In concurrent mode, return False."""
+    """Return True if a clock that is ahead renewed the session lease."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -73,8 +72,7 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """If a clock that is ahead renewed the session lease, shorten the lease to one hour and return True. Without this
-    correction, the task list would stay locked for as long as that clock was ahead. Source: ``tasklist.md`` 10.2."""
+    """Shorten a session lease that was renewed by a clock that is ahead."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -83,6 +81,7 @@ def bring_back(caller: SessionOwner) -> bool:
         if session is None or not is_ahead(change.state, change.now):
             return
         was = session.record.get("renewed_at")
+        # else the list stays locked for as long as that clock was ahead (tasklist.md 10.2)
         _renew(session, change.now)
         change.note(
             "WARN",
@@ -96,7 +95,7 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the lease of the running session. Return ``None`` if no session is running, and in concurrent mode."""
+    """Return the lease of the running session, or ``None`` in concurrent mode."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
@@ -117,7 +116,7 @@ def refuse_other(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` if a recovery would release the task on which another running worker is working."""
+    """Raise ``Busy`` while another running worker has a task in progress."""
     own = (None, caller.owner, caller.session_owner)
     me = caller.process.as_record() if caller.process else None
     for task in state.tasks:
@@ -133,7 +132,6 @@ def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def keep(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Renew this caller's session lease in the state. Raise ``Busy`` while another caller's session is running."""
     refuse_other(state, caller, now)
     session = state.session
     if session is not None and not state.config.concurrent and session.owner == caller.session_owner:
@@ -146,7 +144,6 @@ def _renew(session: SessionLease, now: datetime) -> None:
 
 
 def take(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Make this caller the owner of the running session. The session's number is the present ``session_count``."""
     state.raw["session"] = {
         "n": state.session_count,
         "owner": caller.session_owner,
@@ -176,7 +173,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Return the tasks in progress whose owners show no sign of life. Any worker may release their claims."""
+    """Return the tasks in progress whose owners show no sign of life."""
     return [
         t
         for t in state.tasks
@@ -185,8 +182,8 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Return True if a parallel run that is dead still has the claim on this task. The work on the task may be proven
-    and wait to be merged. Therefore, only a continuation of the run releases the claim."""
+    """Return True if a dead parallel run still has the claim on this task."""
+    # the work may be proven and wait to be merged: only a continued run releases the claim
     return (
         task.raw.get("status") == "in_progress"
         and task.claimed_run is not None
@@ -195,19 +192,17 @@ def is_left_by_run(task: Task) -> bool:
 
 
 def left_by_run(state: State) -> list[Task]:
-    """Return the tasks on which a dead parallel run still has claims."""
     return [task for task in state.tasks if is_left_by_run(task)]
 
 
 def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
-    """Return the number of workers of the run that had claimed these tasks, and its target branch or None."""
+    """Return the worker count and the target branch of the run that claimed these tasks."""
     found = [task.claimed_run or {} for task in left]
     branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
 def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """Return the job id for each task id. The job id is the token of the task's claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 
@@ -236,19 +231,16 @@ def reap(change: TaskListChange) -> list[Task]:
 
 
 def begin_outcomes(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Set a worker's number of ended attempts to 0 for its new session. Do nothing in exclusive mode."""
     if state.config.concurrent:
         _keep(state, caller, 0, now)
 
 
 def count_outcome(state: State, caller: SessionOwner, now: datetime) -> None:
-    """Increase the caller's number of ended attempts by one, whatever the outcome. Do nothing in exclusive mode."""
     if state.config.concurrent:
         _keep(state, caller, outcomes(state, caller) + 1, now)
 
 
 def outcomes(state: State, caller: SessionOwner) -> int:
-    """Return the number of attempts that ended in the caller's present session."""
     found = json_object(state.worker_sessions.get(caller.owner)) or {}
     return whole(found.get("outcomes"), 0) if found.get("owner") == caller.session_owner else 0
 

@@ -23,10 +23,7 @@ INIT_SECONDS = 600.0
 
 
 def start(caller: Caller, *, take_over: bool = False) -> JsonObject:
-    """Start or resume the session, and return the JSON answer. The steps are: get the session lease, recover tasks, set
-    up the environment and enable the hooks. Raise ``Busy`` while another session runs, ``PersonNeeded`` after a halt,
-    and ``LimitReached`` after ``max_sessions`` sessions. Raise ``StateDamaged`` if the state is damaged and has no
-    backup. Raise ``PreflightFailed`` if ``harness-init.sh`` failed twice."""
+    """Start or resume the session. Raise ``Busy`` while another session is running."""
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
 
@@ -92,8 +89,6 @@ def _begin(change: TaskListChange, caller: Caller, take_over: bool) -> JsonObjec
 
 
 def _set_up(caller: Caller) -> JsonObject | None:
-    """Run ``harness-init.sh``, at most twice, and return its result. Return None if there is no such file. If the
-    script fails twice, halt the task list and raise ``PreflightFailed``."""
     if not os.path.isfile(caller.layout.init_script):
         return None
     for tries in (1, 2):
@@ -108,7 +103,6 @@ def _set_up(caller: Caller) -> JsonObject | None:
 
 
 def _run_script(caller: Caller) -> tuple[JsonObject, str]:
-    """Run ``harness-init.sh`` once. Return its result, and a text about the way in which the script ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -131,8 +125,7 @@ def _run_script(caller: Caller) -> tuple[JsonObject, str]:
 
 
 def end(caller: Caller) -> JsonObject:
-    """End the session: write a STATS line to the log and release the lease. Return the JSON answer. If all tasks are
-    done, also disable the hooks."""
+    """End the session, and disable the hooks if all tasks are done."""
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -164,8 +157,7 @@ def log_stats(caller: Caller) -> JsonObject:
 
 
 def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until the user calls ``resume``. Return the JSON answer. ``by`` names the interface
-    that the user used, such as the browser page."""
+    """Pause hooks, claims and runs until the user calls ``resume``."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(caller.layout.pause, said.encode("utf-8", "replace"))
     caller.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -183,7 +175,6 @@ def _person(by: str | None) -> str:
 
 
 def _sweep(*folders: str) -> None:
-    """Delete the partly written files that killed processes left in these folders. Do not follow symbolic links."""
     for folder in folders:
         if os.path.isdir(folder) and not os.path.islink(folder):
             for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:
@@ -191,8 +182,7 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(caller: Caller, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """End a pause and a halt, and reset the number of agent starts. Return the pause and the halt that ended. Raise
-    ``Superseded`` and change nothing if the present halt is not the halt in ``shown``."""
+    """End a pause and a halt. Raise ``Superseded`` if the halt is not the one in ``shown``."""
     from agent_harness.supervision.starts import go_on
 
     def act(change: TaskListChange) -> JsonObject | None:

@@ -31,15 +31,13 @@ KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt or a validation, depending on the job's kind, and return the result. The job's base commit is
-    checked out in the workspace."""
+    """Run the job's attempt or validation in the workspace, and return the result."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt on a separate list in which only this task can be claimed. Return the result of the job."""
     inputs = job.inputs
     layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
     _seed(layout, workspace, inputs)
@@ -110,7 +108,6 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
-    """Write a task list with the job's task and the checks of other tasks. First delete the list of earlier jobs."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -133,18 +130,18 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """Write rejected work into the workspace's files, so that the agent can fix it. HEAD and index do not change."""
+    """Write rejected work into the workspace's files, so that the agent can fix it."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the validations on the job's commit, and return the result. A failed validation counts only if it fails again
-    in a new checkout."""
+    """Run the validations on the job's commit, and return the result."""
     inputs = job.inputs
     root = os.path.join(workspace.folder, inputs["prefix"])
     _lead_imports_to(root, job.lend)
     failed, output = _failing(root, inputs["checks"], inputs["sandbox"])
+    # a failure counts only if it comes again in a new checkout
     if failed:
         workspace.prepare(Git(job.home), job.base, job.branch, job.refs)
     if failed and workspace.drop_planted():
@@ -156,7 +153,6 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
 
 
 def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
-    """Set ``PYTHONPATH`` so that checks import linked packages from this workspace."""
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     roots = linked_paths.mapped_in(Path(root), linked, os.environ.get("PATH", os.defpath)).roots
     folders = [*(os.path.join(root, each) for each in roots), *filter(None, known)]
@@ -165,8 +161,6 @@ def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """Return the failing checks with their exit codes, and the output of the first failing check. The exit code of a
-    check that was stopped is None."""
     failed: dict[str, int | None] = {}
     output = ""
     for each in checks:

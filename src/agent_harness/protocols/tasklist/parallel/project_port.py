@@ -73,7 +73,6 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the task list. ``claimed`` is stored in each claim. ``attempt`` contains the settings of attempts."""
         self.push_target = push_target
         workspace = place_of(caller)
         assert workspace is not None
@@ -110,7 +109,7 @@ class TaskListProjectPort:
         return self._items
 
     def _list(self) -> State:
-        """Return the present list, read again if the list file has changed. The caller must not change the result."""
+        """Return the present list. The caller must not change it."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
@@ -119,19 +118,15 @@ class TaskListProjectPort:
         return self._state
 
     def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
-        """Run ``act`` on the task list under its lock, and return the result. First undo edits that agents made."""
         self._hold_list()
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the list file if a program other than the harness wrote it. Do nothing if agents cannot write to the
-        project."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the task list, the log, the costs and the marker file for hooks. Do nothing if agents cannot write to
-        the project. Return each restored name with the new path of the replaced file, or with an empty text."""
+        """Restore the list, the logs and the marker file that agents changed."""
         if not self._is_open:
             return {}
         self._hold_list()
@@ -144,7 +139,6 @@ class TaskListProjectPort:
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and the message of the task list's halt or pause. Return None if work may continue."""
         try:
             claim.refuse_rest(self._caller, self._list())
         except HarnessError as error:
@@ -152,7 +146,7 @@ class TaskListProjectPort:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists of task ids: finally failed tasks, other unfinished tasks, tasks with an open question."""
+        """Return the ids of finally failed tasks, other unfinished tasks, and tasks with a question."""
         self._change(self._finalize)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
@@ -173,7 +167,7 @@ class TaskListProjectPort:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Claim the task of each job. The owner of the claim is the job's worker slot, and the token is the job id."""
+        """Claim the task of each job for its worker slot, with the job id as token."""
 
         def act(change: TaskListChange) -> None:
             for job in jobs:
@@ -218,7 +212,7 @@ class TaskListProjectPort:
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Renew the leases of the claims with the tokens in ``held``. Release all other claims of parallel runs."""
+        """Renew the claims with the tokens in ``held``, and release other claims of parallel runs."""
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
@@ -240,8 +234,7 @@ class TaskListProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the inputs of an attempt: the task, the checks of other open tasks, recent log lines and settings.
-        ``fix`` describes why earlier work on the task was not merged. If there is no such work, ``fix`` is None."""
+        """Return the inputs of an attempt. ``fix`` describes why earlier work was not merged."""
         state = self._list()
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
@@ -266,7 +259,7 @@ class TaskListProjectPort:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return copies of the tasks with their recorded checks. An agent may have edited the task list's checks."""
+        # an agent may have edited the checks in the list
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
@@ -277,8 +270,7 @@ class TaskListProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy a job's costs, verdicts and transcripts into the project, once for each job. Then update the task,
-        unless another job has claimed the task in the meantime."""
+        """Copy a job's costs, verdicts and transcripts into the project, and update its task."""
         if result is None or result.get("id"):
             self._take_costs(job, item, result, spent_usd)
         if result is not None:
@@ -288,6 +280,7 @@ class TaskListProjectPort:
         def act(change: TaskListChange) -> None:
             publish.keep_config(change, self._config_before)
             task = change.state.by_id.get(item)
+            # another job may have claimed the task
             if task is None or task.status != "in_progress" or task.claim_token != job:
                 return
             how = (result or {}).get("status")
@@ -310,20 +303,19 @@ class TaskListProjectPort:
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """Copy each cost row of a job into the project once. If the job spent more than its rows contain, for example
-        because an agent was killed, add a row for the difference."""
+        """Copy each cost row of a job into the project once."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
         for row in rows[len(known) :]:
             journal.append(self._layout.costs, {**row, "order": job})
+        # of an agent that was killed, for example
         left = spent_usd - max(costs.paid(rows), costs.paid(known))
         if left > LEAST_USD or (result is None and not known):
             costs.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a cost row for ``more_usd``, which a finished job spent beyond its recorded amount. ``spent_usd`` is the
-        job's total. Add only the US dollars that the job's rows do not yet contain."""
+        """Add a cost row for what a finished job spent beyond its recorded amount."""
         known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
         left = min(more_usd, spent_usd - costs.paid(known))
         if left > LEAST_USD:
@@ -351,7 +343,7 @@ class TaskListProjectPort:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """Save the output of the verdict's steps. Return the verdict as a line for the project's ledger."""
+        """Save the output of the verdict's steps, and return the line for the project's ledger."""
         printed = json_object(result.get("outputs")) or {}
         path = proven.ledger(self._layout)
         steps = []
@@ -380,9 +372,7 @@ class TaskListProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks to run before ``commit`` is merged into ``base``. These are the checks of ``members`` and
-        ``unseen``, and of completed tasks that may break. The command in the setting ``check`` is also included. If
-        ``members`` is None, include all completed tasks. Tasks in ``before`` count as completed."""
+        """Return the checks to run before ``commit`` is merged into ``base``."""
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -407,7 +397,7 @@ class TaskListProjectPort:
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Mark each merged task as completed, with its commit and verdict, if its job still owns the claim."""
+        """Mark each merged task as completed if its job still owns the claim."""
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
         for each in landings:
@@ -441,8 +431,7 @@ class TaskListProjectPort:
         """Raise no error. A rebase cannot make the task list invalid, because commits do not contain the list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """After a rebase onto the remote's commits, replace the recorded commits of completed tasks by the new
-        commits."""
+        """Replace the recorded commits of completed tasks after a rebase onto the remote's commits."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -477,8 +466,6 @@ class TaskListProjectPort:
         self._change(act)
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Halt the task list with this message, so that the user must act. Do nothing if the list is already halted."""
-
         def act(change: TaskListChange) -> None:
             if change.state.halt is None:
                 change.halt("TASK_EXEC", message if reason in message else f"{message} ({reason})", item)
@@ -487,14 +474,12 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session. If commits could not be pushed, pause the task list for the reason in ``paused``."""
         sessions.end(self._caller)
         if paused:
             sessions.pause(self._caller, paused, by="harness run")
 
 
 def open_items(caller: Caller, state: State) -> list[OpenItem]:
-    """Return the tasks that an agent may start now, in the order in which they are selected."""
     found = selection.eligible(state, lambda each: progress.last_error_time(caller.layout, each))
     return [
         OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
@@ -534,7 +519,7 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return the data of another open task for the list in a workspace. These data include its check, whose files are
-    then protected. The task depends on ``item``, so no agent can claim it in the workspace."""
+    # with its check, whose files are then protected
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
+    # no agent can claim it, because it depends on ``item``
     return {**own, "status": "pending", "depends_on": [item]}

@@ -46,10 +46,7 @@ def run_parallel(
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
 ) -> JsonObject:
-    """Run several agents concurrently on the task list's tasks, and return the coordinator's answer. ``accounts``
-    contains the account of each agent, in the order of the agents. ``max_minutes`` limits each attempt. Raise
-    ``UnsafeTree`` if there is no branch to merge into, or if this branch is checked out in another work tree. Also
-    raise the exceptions of ``sessions.start``."""
+    """Run several agents concurrently. Raise ``UnsafeTree`` if there is no branch to merge into."""
     caller = run.own_caller(caller)
     workspace, kept = place_of(caller), existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
@@ -103,14 +100,11 @@ def run_parallel(
 
 
 def _close_looks(folder: str, prefix: str) -> None:
-    """Close the records of installed packages that attempts left open for the next attempt in the same worker slot."""
     for workspace in workspaces.existing(os.path.join(folder, "places")):
         environment_inventory.close(os.path.join(workspace.folder, prefix), workspace.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
-    """Return the limit for the number of attempts of a run. This is ``asked`` or, if smaller, the limit of one session
-    times ``workers``. Return None if neither limit is set."""
     of_sessions = state.config.max_tasks * workers or None
     return min((each for each in (asked, of_sessions) if each is not None), default=None)
 
@@ -127,8 +121,7 @@ def preview(
     max_cost_usd: float | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs that ``run_parallel`` would start, with the reasons for and against each job. Change
-    nothing. ``elsewhere`` means that the workers are on other machines."""
+    """Return the first jobs that ``run_parallel`` would start, and change nothing."""
     workspace, state = place_of(caller), caller.store.read()
     kept = existing_folder(caller.layout.tasks, caller.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, branch, otherwise="harness run --dry-run")
