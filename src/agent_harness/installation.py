@@ -18,8 +18,8 @@ DISTRIBUTION = "proven-harness"
 
 
 def command_for_extra(extra: str) -> str:
-    """Return the shell command that installs an extra into this environment. If the command creates the environment
-    again, it also names the extras that are already installed, because they would be lost."""
+    """Return the shell command that installs an extra into this environment."""
+    # --force creates the environment again, so the command also names the installed extras
     match _installer():
         case "uv tool":
             return f"uv tool install --force {_requirement(extra, *_installed_extras())}"
@@ -48,7 +48,6 @@ def _installer() -> str:
 
 
 def _pip_install() -> str:
-    """Return the start of an install command: ``pip install``, or ``uv pip install`` if the environment has no pip."""
     python = shlex.quote(sys.executable or "python3")
     return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 
@@ -72,8 +71,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _requirement(*extras: str) -> str:
-    """Return the argument of an install command that names this package with ``extras``: its folder, its URL, or its
-    registry name."""
+    """Return how an install command names this package: folder, URL or registry name."""
     part = f"[{','.join(sorted({*extras}))}]" if extras else ""
     address, editable = _origin()
     if address.startswith("file:"):
@@ -83,9 +81,9 @@ def _requirement(*extras: str) -> str:
 
 
 def _origin() -> tuple[str, bool]:
-    """Return the URL from which this package was installed (PEP 610), and True for an editable installation.
-    Return "" and False if no URL is recorded."""
+    """Return the URL from which this package was installed, and True if it is editable."""
     try:
+        # PEP 610
         noted = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         address, version = noted.get("url", ""), noted.get("vcs_info") or {}
         if version:

@@ -54,8 +54,7 @@ class McpTool:
         return {"name": name, "description": self.description, "inputSchema": schema}
 
     def checked(self, given: object) -> dict[str, Any]:
-        """Return the arguments that are not ``null``.
-        Raise ``UsageError`` if an argument is unknown, missing or has a wrong value."""
+        """Return the arguments that are not ``null``. Raise ``UsageError`` if one is invalid."""
         if not isinstance(given, dict):
             raise UsageError("the arguments of a tool must be one JSON object")
         named = {name: value for name, value in given.items() if value is not None}
@@ -128,16 +127,16 @@ TOOLS: Mapping[str, McpTool] = {
 
 
 class ClientTools:
-    """Tools that one client calls.
-    The object stores the token of each claimed task, so the model need not pass tokens."""
+    """MCP tools that one client calls."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
+        # of claimed tasks, so that the model need not pass them
         self._tokens: dict[str, str] = {}
         self._one_at_a_time = threading.Lock()
 
     def call(self, name: str, arguments: object) -> str:
-        """Call a tool, and return its answer as JSON. Every error is raised as ``CallFailed``."""
+        """Call a tool and return its answer as JSON. Raise ``CallFailed`` for every error."""
         try:
             given = TOOLS[name].checked(arguments)
             return str(getattr(self, name)(**given))
@@ -273,10 +272,10 @@ class RequestRefused(Exception):
 
 
 def serve(folder: str | None) -> None:
-    """Serve one client on stdin and stdout. Return after the client has closed its input and all running calls have
-    ended. Other output of this process goes to stderr, because it would break the protocol on stdout."""
+    """Serve one client on stdin and stdout until the client closes its input."""
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as output:
+        # other output goes to stderr, because it would break the protocol on stdout
         os.dup2(2, 1)
         StdioServer(ClientTools(folder), sys.stdin.buffer, output).run()
 

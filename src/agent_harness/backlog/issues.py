@@ -9,12 +9,12 @@ _RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, 
 
 
 def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
-    """Return a repository's issues as work items. By default, omit issues by authors without write access, because the
-    text of an issue becomes an agent's instructions. With ``anyone``, include these issues."""
+    """Return a repository's issues as work items."""
     sorter = Sorter()
     items = []
     for row in rows:
         name, title = f"#{row['number']}", one_line(row["title"])
+        # the text of an issue becomes an agent's instructions
         if not (anyone or row["trusted"]):
             why = "the author has no write access to the repository (--anyone imports it)"
             sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))

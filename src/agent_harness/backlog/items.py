@@ -23,7 +23,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogItem:
-    """Work item in the common form. Members that the source list does not contain are empty."""
+    """Work item in the form that all list formats share."""
 
     id: str  # as its list names it
     title: str  # on one line
@@ -50,11 +50,10 @@ class Backlog:
     left_out: tuple[LeftOut, ...] = ()
 
     def key(self, item_id: str) -> str:
-        """Return the key of an item of this list. The project that imports the list identifies the item by this key."""
+        """Return the key by which the importing project identifies the item."""
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """Return the format, the scope and the parts that were left out, as members of a JSON answer."""
         return {
             "format": self.format,
             "scope": self.scope,
@@ -69,7 +68,7 @@ def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the item's own command. If it has none, return ``command``, with ``{id}`` replaced by the item's id."""
+    """Return the item's own command, or else ``command`` with the item's id for ``{id}``."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -77,15 +76,12 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter for the items of one list. It also records the parts of the list that the import leaves out."""
+    """Sorter of one list's items. ``left_out`` records what the import omits."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the open items or, with ``with_done``, all items, in the order of the list.
-        Dependencies on unknown items and dependency cycles are removed. A dependency on an item that is not returned
-        counts as met. An item depends on its parts, and each part gets the item's dependencies. The time is linear in
-        the number of items and dependencies."""
+        """Return the items to import, in the order of the list, with their dependencies."""
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}
@@ -93,7 +89,9 @@ class Sorter:
         for each in items:
             if each.id not in open_items:
                 self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="already done in the source list"))
+        # an omitted item counts as done
         needs = {name: self._needs(each, known, open_items, gone) for name, each in open_items.items()}
+        # an item depends on its parts, and each part on the item's dependencies
         for whole in open_items.values():
             parts = [part for part in whole.parts if part in open_items and part != whole.id]
             first = dict.fromkeys(need for need in needs[whole.id] if need not in parts)

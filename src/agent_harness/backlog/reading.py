@@ -56,10 +56,7 @@ OWN = ("features.json", "harness-tasks.json", "task.json")
 def read(
     path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
 ) -> Backlog:
-    """Return the work items of the task list in a file or folder.
-    ``wanted`` is the format of the list. By default, the content determines the format. ``into`` is the folder of the
-    importing project, whose own state file cannot be imported. Raise ``UsageError`` for a folder with several lists,
-    and ``Refused`` for a file that is not a task list."""
+    """Return the work items of the task list in a file or folder."""
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
     if here and file.name in OWN and file.resolve().parent == here:
@@ -157,8 +154,6 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Return the members of ``raw`` that have text, as one text.
-    ``parts`` are pairs (member, heading). A member's text follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -204,7 +199,6 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
 
 
 def _of_tags(file: str, tags: list[str]) -> str:
-    """Return the command that imports the first of these tags. A comment in the command names the other tags."""
     one, *others = tags or ["NAME"]
     return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
@@ -350,7 +344,7 @@ _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
-    """Yield each checkbox outside fenced code blocks, as (indent, mark, text, heading above, lines below)."""
+    """Yield each checkbox outside code blocks: indent, mark, text, heading above, lines below."""
     fence, heading = "", ""
     last: tuple[int, str, str, str, list[str]] | None = None
     for line in [*text.splitlines(), "# end"]:
@@ -377,9 +371,8 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the tasks of a spec-kit list in order.
-    A task depends on the tasks before it, and each section on the previous section. A group of tasks marked ``[P]`` can
-    run in parallel: its tasks do not depend on each other. A task also depends on the tasks that its text lists."""
+    """Yield the tasks of a spec-kit list with their dependencies."""
+    # adjacent tasks with [P] do not depend on each other; each section depends on the one before it
     before: tuple[str, ...] = ()  # dependencies of the next one with [P]
     since: list[str] = []  # dependencies of the next one without
     section = None
@@ -464,8 +457,6 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return a unique id for an item, made from its text and prefixed with ``above``, the id of its parent.
-    A number makes a repeated id unique."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -554,8 +545,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """Return a long task as one item.
-    The item's proof runs the command of each criterion. Criteria without a command are imported as text."""
+    """Return a long task as one item, proven by the commands of its criteria."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []

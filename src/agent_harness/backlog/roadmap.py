@@ -23,8 +23,7 @@ def is_roadmap(items: Iterable[BacklogItem]) -> bool:
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return the items of a roadmap: all plans, and each phase that has no plans.
-    Placeholders without work are recorded as left out."""
+    """Return a roadmap's plans, and each phase that has no plans, as items."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -57,8 +56,7 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return the phases on which each phase depends, by the phase's number.
-    The text below a phase's heading names them."""
+    """Return the numbers of the phases on which each phase depends."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

@@ -58,18 +58,17 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """Return the line with escapes, so that an import does not read the line as an item, heading, fence or command."""
+    """Escape the line so that an import reads it as plain text."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
 def _without_order(title: str) -> str:
-    """Return the title with escapes, so that an import does not read the title as a statement about a dependency."""
+    """Escape the title so that an import finds no dependency in it."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a Task Master list in which the tasks have new numbers.
-    The metadata of a task contains the original id."""
+    """Return a Task Master list. Tasks get new numbers, and keep their ids as metadata."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -133,13 +132,13 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a spec-kit list with the ids T001, T002 and so on.
-    All tasks are marked ``[P]``, so a task depends only on the tasks that its text lists."""
+    """Return a spec-kit list with the ids T001, T002 and so on."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
         needs = [number[need] for need in each.needs if need in number]
         after = f" (depends on {', '.join(needs)})" if needs else ""
+        # [P]: a task depends only on the tasks that its text lists
         lines.append(f"- [{'x' if each.done else ' '}] {number[each.id]} [P] {_without_order(each.title)}{after}")
     return "\n".join([*lines, ""])
 
@@ -148,7 +147,6 @@ def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a new task list of the harness, without attempts and log."""
     tasks: list[JsonObject] = []
     for each in items:
         rank = each.priority if each.priority in (0, 1, 2) else 1
@@ -162,8 +160,7 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list. A test file proves each feature. For an item without a test file, the feature gets the
-    name of a new test file and is open."""
+    """Return a feature list. A feature without a test file gets the name of a new one."""
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
@@ -186,8 +183,7 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a long task with one criterion for each item.
-    The item's command decides if the criterion is met. For an item without a command, the user decides."""
+    """Return a long task with one criterion for each item."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

@@ -21,11 +21,8 @@ def project_here() -> "Root":
 
 
 def leave(code: int) -> int:
-    """Flush the output, and end the process immediately with the exit status ``code``. A normal exit takes an eighth of
-    a short command's time.
-
-    If the output cannot be flushed, return ``code``, and let the caller exit normally. Also return ``code`` if
-    ``threading`` is loaded without Temporal's SDK. The SDK's threads can crash or block a normal exit."""
+    """Flush the output and end the process at once. Return ``code`` if that is not possible."""
+    # A normal exit costs a short command an eighth of its time. Temporal's threads can crash or block it.
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:
             for stream in (sys.stdout, sys.stderr):

@@ -45,8 +45,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command's name, the command and its arguments.
-        Former names of commands are accepted. For an unknown name, raise ``UsageError`` with the most similar name."""
+        """Resolve a command, also by a former name. For an unknown name, suggest a similar one."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -59,8 +58,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the everyday commands with their descriptions, and the other commands by name, so that the help fits on
-        one screen."""
+        """Describe only the everyday commands, so that the help fits on one screen."""
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
@@ -126,11 +124,10 @@ def main(words: list[str]) -> int:
 
 
 def _flush() -> None:
-    """Flush stdout. If the reader has closed the pipe, the exit code does not change."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
-    except OSError:
+    except OSError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

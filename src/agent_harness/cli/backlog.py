@@ -25,8 +25,6 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Type of the option ``--to``: an export format, or a target for telemetry spans. The shell completes formats."""
-
     name, words = "FORM", WRITTEN
 
 
@@ -149,7 +147,6 @@ class _Target:
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the nearest project as the import target. Without a project, return a new task list as the target."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -167,7 +164,6 @@ class _Target:
         return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
 
     def sources(self) -> dict[str, Any]:
-        """Return the sources of the items that were imported earlier."""
         if self.new:
             return {}
         return self._project().sources()
@@ -182,7 +178,6 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Add the items to the project, and return the number of added items."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -331,8 +326,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if ``out`` is this project's state file, or would be another state file in a project's
-    folder."""
+    """Raise ``Refused`` if ``out`` is a project's state file, or would look like one."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -346,8 +340,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the path of this project's state file, and the project's items.
-    Only proven or checked items count as done."""
+    """Return this project's state file and items. Only proven or checked items are marked as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -86,11 +86,10 @@ MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop
 
 
 def is_fast(name: str) -> bool:
-    """Return True if the command parses its own arguments. Such a command starts without click."""
+    """Return True if the command parses its own arguments, without click."""
     return name in COMMANDS and ":" not in COMMANDS[name][1]
 
 
 def loaded(name: str) -> "Any":
-    """Return the click command or, for a fast command, the function that takes the words."""
     module, _, attribute = COMMANDS[name][1].partition(":")
     return getattr(__import__(f"agent_harness.{module}", fromlist=["main"]), attribute or "main")

@@ -18,8 +18,8 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Return True if every shell reads the value as one word, and no command reads it as an option.
-    The value can come from an agent, and users run completed commands without checking them."""
+    """Return True if every shell and command reads the value as one plain word."""
+    # an agent may have chosen the value, and users run completed commands without checking them
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

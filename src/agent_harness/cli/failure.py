@@ -26,7 +26,6 @@ _USUAL_HINTS = (
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
-    """Print an error and return its exit code. If ``verb`` is given, a JSON answer contains it."""
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -51,7 +50,7 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
 
 
 def for_people(error: Exception) -> HarnessError:
-    """Return the error for the user. An ``OSError`` becomes a refusal, and any other exception an internal error."""
+    """Return the error that the user sees for an exception."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and (refused := _refusal(error)):
@@ -63,7 +62,6 @@ def for_people(error: Exception) -> HarnessError:
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return a refusal that explains the ``OSError``, or None if the harness cannot explain the error."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):

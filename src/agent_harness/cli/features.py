@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print one JSON object if ``as_json`` is set. Print nothing if it is not set."""
+    """Print a JSON answer, but only if ``as_json`` is set."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
@@ -120,7 +120,6 @@ def _somebody_is_there() -> bool:
 
 
 def _project() -> "FeatureLayout":
-    """Return the nearest feature project. If there is none, raise an error with the commands that create a project."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
@@ -128,12 +127,11 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Ask the user to answer the pending question, and return the exit code. An answer changes the exit code 3 to 0. An
-    empty answer leaves the question open, and does not change ``code`` (C12)."""
+    """Ask the user the pending question. After an answer, exit code 3 becomes 0."""
     forget_typed()
     chosen = click.prompt("Choose an answer (word, letter, number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
-        return code
+        return code  # the question stays open (C12)
     project.resume(chosen, feature_id=asked.get("feature_id"))
     return 0 if code == 3 else code
 
@@ -307,7 +305,6 @@ def query(
 
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
-    """Return the matching log rows of a task list or a long task, and one output line for each row."""
     from agent_harness.session import log_rows
     from agent_harness.views.reading import log_rows_of
 
@@ -346,8 +343,6 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last sessions of a task list or long task, or only ``session``.
-    Each session contains its output line."""
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

@@ -344,7 +344,6 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """Return a JSON object as readable text if stdout is a terminal. Otherwise, return the answer unchanged."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -355,8 +354,7 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice, and return its answer and exit status.
-    Print the progress, and store the printed lines in the task's folder (F-RUN-1, F-RUN-2, F-REC-6)."""
+    """Run a slice with progress on the terminal. Return its answer and exit status."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):
@@ -368,6 +366,7 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
 
     from agent_harness.cli.terminal import footer_of, screen, summed_up
 
+    # F-RUN-1, F-RUN-2, F-REC-6
     view, footer = screen(as_json=True), footer_of("longtask", task.layout.root)
     with view.watching(list, task.keep_said, footer), task.telling(view.say), summed_up(task, view.say) as summary:
         answer, code = task.answer(command, options)
@@ -402,7 +401,6 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer. If notifications or telemetry exports of this task failed, add lines about these failures."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -421,7 +419,6 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Print a string as lines, and any other answer as JSON. Return 0."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -436,8 +433,6 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print the error, and return the exit status. For an invalid task, print one line for each problem. For any other
-    error, also print the error's report, if there is one."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)

@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Let stdout and stderr replace the characters that their encoding lacks. JSON output stays valid."""
+    """Make stdout and stderr replace characters that their encoding lacks."""
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

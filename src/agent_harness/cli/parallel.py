@@ -115,7 +115,6 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """Return a timestamp as text in local time, or ``?`` if the timestamp is invalid."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

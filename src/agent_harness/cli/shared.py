@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the nearest project.
-    If the project is a long task, raise ``NotAProject`` unless ``long_tasks`` is set."""
+    """Return the kind and folder of the nearest project. Refuse a long task unless ``long_tasks``."""
     found = project_here()
     if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
@@ -32,8 +31,6 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if ``folder`` is in a project of another kind.
-    A new project in ``folder`` would hide that project from ``status`` and ``run``."""
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -255,10 +252,7 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str | None, exchange: str | None, workers: int | None) -> "EngineFactory | None":
-    """Return a function that creates the remote engine, or None if the run uses no remote engine.
-
-    Return None for a ``local:`` URL. Also return None without ``workers``, unless the user has typed ``--engine``.
-    Raise ``UsageError`` for an invalid URL, or for an exchange folder without a remote engine."""
+    """Return a function that creates the remote engine, or None if the run uses none."""
     factory = None
     if url and (workers or _was_typed("engine")):
         from functools import partial
@@ -411,7 +405,6 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
 
 
 def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
-    """Return the projects in fleet.yaml that are not in ``known``, and a line for each invalid row."""
     from agent_harness.fleet import roster
     from agent_harness.kernel.trusted_state import Place
 
@@ -428,7 +421,6 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Delete the stored state of the project that was at ``path``. Return the deleted folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 
@@ -467,8 +459,6 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return one line for each existing project, in the order of ``rows``.
-    For each missing project, add a line and the command that deletes the project's stored state."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

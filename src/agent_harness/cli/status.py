@@ -7,10 +7,7 @@ HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init -
 
 
 def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
-    """Print the state of the project. Return 0 even if no run is active.
-
-    ``tail`` is the number of log lines to show for a task list. ``glance`` prints one line of at most 60 characters.
-    ``everything`` prints all tasks of a long list."""
+    """Print the state of the project, and return 0 even without an active run."""
     from agent_harness.cli import failure
 
     try:
@@ -37,7 +34,6 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
 
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
-    """Return the project's ``undelivered`` notifications and ``unexported`` telemetry (None if all was exported)."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -71,7 +67,6 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: 
 
 
 def has_hooks(folder: str) -> bool:
-    """Return True if an agent client has harness hooks that could act in the project in this folder."""
     import os
 
     from agent_harness.hooks import places
@@ -94,7 +89,7 @@ def _features(as_json: bool, glance: bool, everything: bool) -> int:
 
 
 def _show(lines: "list[str]") -> None:
-    """Print lines wrapped to the terminal's width. Lines with commands are not wrapped, so that users can copy them."""
     from agent_harness.kernel.terminal import laid_out
 
+    # lines with commands are not wrapped, so that users can copy them
     print("\n".join(laid_out(lines, whole=("next", "Answer with"))))

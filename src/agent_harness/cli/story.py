@@ -49,7 +49,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines wrapped to the terminal's width. A line that starts with a word in ``whole`` is not wrapped."""
+    """Print lines wrapped to the terminal's width, except lines that start with a word in ``whole``."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -165,7 +165,6 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Write the HTML report and return its path. Git ignores the default path. Raise ``Refused`` if writing fails."""
     import os
 
     from agent_harness.errors import Refused
@@ -198,7 +197,6 @@ def _report_values(reader: ProjectReader, since: str | None) -> JsonObject:
 
 
 def _make_ignored(folder: str) -> None:
-    """Create the project's ``.harness`` folder so that git ignores it. Do nothing if the folder exists."""
     import os
 
     from agent_harness.kernel import files
@@ -283,7 +281,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the projects in or above these folders. Without folders, return the nearest project."""
+    """Return the project in or above each path or, without paths, the nearest project."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]

@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 
 
 def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
-    """Print one JSON object, or a text line and the next command. Return 0."""
+    """Print the answer as JSON, or as a text line and the next command."""
     if as_json:
         show(verb, found, as_text=False)
     else:
@@ -113,7 +113,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the repository's top folder for a new list; None in the home directory or in a project."""
+    """Return the repository's top folder if a new list may be created there."""
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
 
@@ -126,7 +126,6 @@ def _new_list_at() -> Path | None:
 
 
 def _asked() -> JsonObject:
-    """Ask the user for each optional field of a task, and return the fields. An empty answer selects the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": parts(click.prompt("Depends on (task ids, separated by commas)", default="", show_default=False)),

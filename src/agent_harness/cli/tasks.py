@@ -75,8 +75,6 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the nearest feature project. Return None if the nearest project is a task list, or with ``--root``. Raise
-    ``NotAProject`` for a long task outside a task list."""
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -130,8 +128,6 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """Yield the lines for one member of a JSON answer.
-    For a key in ``_LONG``, yield a heading, then a line for each non-empty entry."""
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:
@@ -152,8 +148,6 @@ def _told(key: str, value: object) -> Iterator[str]:
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
-    """Yield one line for each rescue that the answer lists.
-    For an answer about one rescue, yield a line for each of its files and commits."""
     for each in answer.get("rescues") or []:
         held = each.get("what") or f"rolled back from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
@@ -198,7 +192,6 @@ _PUSHED = Option("--allow-pushed", None, "Also roll back commits that were pushe
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
-    """Return a subcommand that also takes the options in ``_LIST``."""
     return Subcommand(short, *takes, *_LIST, **more)
 
 

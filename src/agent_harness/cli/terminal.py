@@ -64,7 +64,7 @@ Footer = Callable[[int, str], Sequence[str]]
 
 
 class Positive(click.FloatRange):
-    """Type of a finite number. The number must be above 0 or, if ``least`` is given, at least ``least``."""
+    """Type of a finite number above 0 or, with ``least``, of at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         super().__init__(min=least or 0, min_open=least is None)
@@ -77,10 +77,7 @@ class Positive(click.FloatRange):
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """Return the policy for rate limits. ``wait`` decides if a run waits until a rate limit ends. If ``wait`` is None,
-    the run waits if a user watches it at a terminal, or if ``unattended`` is set.
-
-    If no agent slot is free on this machine, a run waits for a slot unless ``wait`` is False."""
+    """Return what a run does if a provider refuses requests or no agent slot is free."""
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
@@ -90,11 +87,7 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """Output of a long command: printed lines and, on a terminal, a footer below these lines. Several threads can
-    print.
-
-    If the command prints a JSON answer on stdout, the lines go to stderr. Control characters from agents are escaped.
-    If the output is closed, the work continues."""
+    """Output of a long command: printed lines and, on a terminal, a footer below them."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -109,7 +102,7 @@ class Screen:
         self._journal: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
-        """Print progress lines, each with the time if plain output was requested."""
+        """Print progress lines, and store them in the run's journal."""
         if self._journal is not None:
             self._journal(text)
         self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
@@ -118,15 +111,15 @@ class Screen:
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Print each line of ``text`` after the time ``at``, which may be empty.
-        On a terminal, wrap long lines at words, except lines that users copy."""
+        """Print the lines of ``text``, each after the time ``at``. Wrap long lines on a terminal."""
+        # the work continues even if the output is closed
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
             below = self._clear()
             live, colours = not terminal.is_plain(stream), terminal.has_colour(stream)
             for line in text.split("\n"):
                 shown = terminal.printable(line.expandtabs())
-                whole = not live or shown.lstrip().startswith(COPIED)
+                whole = not live or shown.lstrip().startswith(COPIED)  # users copy these
                 for part in [shown] if whole else terminal.wrapped(shown, self._columns):
                     click.echo(at + (_coloured(part) if colours else part), file=stream, color=colours)
             self._last = text.strip().rpartition("\n")[2] or self._last
@@ -136,7 +129,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a line in the footer. Without a terminal, print it at intervals. An empty line ends the countdown."""
+        """Show how long the run still waits. An empty ``line`` ends the display."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -151,10 +144,7 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """Redraw the footer, or the lines of ``look``, once a second until the ``with`` block ends.
-
-        Without a terminal, print the lines of ``look`` after a minute without output. ``journal`` gets the text of each
-        ``say``."""
+        """Redraw the footer every second inside the ``with`` block. ``journal`` gets the text of each ``say``."""
         self._journal, self._footer = journal, footer
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
@@ -171,23 +161,23 @@ class Screen:
                 self._clear()
 
     def _take_terminal(self, after: ExitStack) -> None:
-        """Prepare the terminal for a footer until ``after`` closes.
-        A signal clears the footer, then ends the program like Ctrl-C. Typed keys are not shown."""
+        """Prepare the terminal for a footer until ``after`` closes."""
         from agent_harness.supervision import interruption
         from agent_harness.views.screen import without_echo
 
+        # such a signal ends the program like Ctrl-C
         after.enter_context(interruption.handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler))
         after.enter_context(interruption.announced(self._make_room))
         if self._footer is not None:
             after.enter_context(without_echo())
 
     def _make_room(self) -> None:
-        """Clear the footer before a signal handler prints.
-        Write directly to the terminal, because the signal may have interrupted a buffered write."""
+        """Clear the footer before a signal handler prints."""
         if self._lock.acquire(timeout=TICK_SECONDS):
             with suppress(OSError, ValueError, AttributeError):
                 if self._below and (gone := self._below.gone()):
                     self._shown = ()
+                    # directly, because the signal may have interrupted a buffered write
                     os.write(self._stream.fileno(), gone.encode())
             self._lock.release()
 
@@ -214,7 +204,7 @@ class Screen:
                 self._last = last
 
     def _one(self, line: str) -> str:
-        """Shorten the line to the terminal's width by removing its last comma-separated parts."""
+        """Remove comma-separated parts from the end until the line fits."""
         shown = terminal.printable(line)
         while len(shown) >= self._columns and ", " in shown:
             shown = shown.rpartition(", ")[0]
@@ -275,7 +265,6 @@ def show(text: str, *, err: bool = False) -> None:
 
 
 def show_answer(found: Mapping[str, Any], lines: Sequence[str], *, as_json: bool) -> None:
-    """With ``as_json``, print the answer ``found`` as one JSON object. Without ``as_json``, print the lines."""
     if as_json:
         click.echo(json.dumps({"ok": True, **found}, ensure_ascii=False, default=str))
     else:
@@ -287,9 +276,10 @@ def say_to(*, as_json: bool) -> Callable[[str], None]:
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a function that creates a run's footer. Calling this function loads the modules that the footer needs."""
+    """Return a function that creates a run's footer."""
 
     def make() -> Footer:
+        # loaded only by a run that shows a footer
         from agent_harness.views import watch
 
         view = watch.WatchReader(kind, folder)
@@ -299,25 +289,21 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """Result of a run, for the summary. ``following`` is the next command for the user, or None if an error ended the
-    run.
+    """Result of a run: its answer ``done``, and the next command for the user."""
 
-    ``done`` is the run's answer, with its exit code, its reason and, in some cases, a hint."""
-
+    # None after an error, because the error's message names it
     following: str | None = None
     done: Mapping[str, Any] = {}
 
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Print a summary of the run after the ``with`` block. After an error, the summary names no next command, because
-    the error's message names it.
-
-    If the settings ask for a report, write the report page first. F-RUN-2, F-REP-10."""
+    """Print a summary of the run after the ``with`` block."""
     from agent_harness.cli import failure
     from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
 
+    # F-RUN-2, F-REP-10
     reader = project.reader()
     summary, end = RunSummary(reader), EndOfRun()
     needs.keep_end(reader.home)
@@ -343,7 +329,6 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
 
 def _written(reader: "ProjectReader") -> str:
-    """Write the report page and return its path, or the reason why writing failed."""
     from agent_harness.cli.story import write_report
 
     try:
@@ -353,10 +338,7 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """Return a function that asks a yes/no question on stderr, and returns True for yes. With ``yes``, it always
-    returns True.
-
-    Without a terminal, the function reads an answer that is already on stdin. If there is none, it returns False."""
+    """Return a function that asks a yes/no question, and returns True for yes."""
 
     def answer(question: str) -> bool:
         if yes:

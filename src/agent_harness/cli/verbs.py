@@ -36,8 +36,7 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """Raised if the user asks for help.
-    ``verb`` is the verb to explain. If ``verb`` is empty, the help is about the whole program."""
+    """Raised if the user asks for help. An empty ``verb`` means the whole program."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -72,7 +71,7 @@ class OneOf:
 
 
 class Number:
-    """Parser of a finite number. The number must be above 0 or, if ``least`` is given, at least ``least``."""
+    """Parser of a finite number above 0 or, with ``least``, of at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         self.least = least
@@ -113,10 +112,7 @@ class Argument:
 
 
 class Option:
-    """Option of a verb. If ``value`` is None, the option is a flag, and stores ``sets``.
-
-    The value is stored under ``name``, by default ``word`` without its hyphens. With ``many``, the option takes a
-    comma-separated list, and may be repeated."""
+    """Option of a verb. Without ``value``, it is a flag that stores ``sets``."""
 
     def __init__(
         self,
@@ -146,10 +142,7 @@ JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 class Subcommand:
-    """One verb of a program. Lists of verbs show ``short``. The help shows ``purpose`` or, if it is empty, ``short``.
-
-    With ``forwards``, unknown options are passed to a command that the verb runs. ``act`` is the function that carries
-    out the verb, by default the method with the verb's name."""
+    """Verb of a program. ``act`` is the function that carries it out."""
 
     def __init__(
         self,
@@ -165,16 +158,12 @@ class Subcommand:
         self.options = {each.word: each for each in takes if isinstance(each, Option)}
         self.purpose = purpose or short
         self.example = example
-        self.forwards = forwards
-        self.act = act
+        self.forwards = forwards  # unknown options belong to a command that the verb runs
+        self.act = act  # by default, the method with the verb's name
 
 
 class Style:
-    """Parsing rules and error texts (``wordings``) of a program. In an error text, names in braces stand for values.
-
-    With ``leads``, the argument must be the first word. ``flag_values`` maps the text after a flag's ``=`` to the
-    flag's value. ``text`` parses values without a type. If a single-value option is repeated, ``overridden`` is called,
-    and the last value is used. Without ``overridden``, the repetition is an error."""
+    """Parsing rules and error texts of a program."""
 
     def __init__(
         self,
@@ -185,10 +174,10 @@ class Style:
         overridden: Callable[[str], None] | None = None,
         **wordings: str,
     ) -> None:
-        self.overridden = overridden
-        self.leads = leads
-        self.flag_values = flag_values
-        self.text = text
+        self.overridden = overridden  # called if a single-value option is repeated; without it, an error
+        self.leads = leads  # the argument must be the first word
+        self.flag_values = flag_values  # by the text after the flag's "="
+        self.text = text  # parses values without a type
         self.wordings = wordings
 
 
@@ -235,8 +224,7 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the name of the verb that ``word`` names, also by an alias.
-        Raise ``HelpAsked`` for a help option, and ``UsageError`` for an unknown word."""
+        """Return the name of the verb that ``word`` means, also by an alias."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -247,8 +235,7 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """Return the values of arguments and options, by name.
-        Raise ``HelpAsked`` for a help option, ``UsageError`` for invalid words."""
+        """Return the values of a verb's arguments and options, by name. Raise ``UsageError`` for invalid words."""
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
         rest = words[::-1]
@@ -275,8 +262,6 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Remove the first argument after the verb from ``rest``, and return the argument.
-        If the argument is optional and missing, return "." for the current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -301,8 +286,6 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """Return the value of a repeated option: the joined values of a list option, or the last value of another
-        option. Raise ``UsageError`` if the repetition is not allowed."""
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -318,7 +301,6 @@ class Program:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
     def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
-        """Store the arguments in ``given``. Raise ``UsageError`` if an argument is missing or a word is left over."""
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
             mine, places = places[:end], places[end:]
@@ -336,7 +318,6 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """Return the error about ``word`` that ``wording`` names. Its text suggests a similar word from ``known``."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
@@ -344,7 +325,7 @@ class Program:
 
 
 def guarded(program: Program, run: Callable[[list[str]], int], words: list[str]) -> int:
-    """Run a command, and return its exit code. Print the help if the user asks for help. Print an error as one line."""
+    """Run a command and return its exit code. Print the help or an error."""
     try:
         return run(words)
     except HelpAsked as asked:
@@ -408,7 +389,6 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    """Return the option as the user types it, and the description of the option."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
@@ -427,7 +407,6 @@ def _wrapped(text: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str]]) -> str:
-    """Return the rows as text in two columns. An entry that is too wide for the first column gets its own line."""
     from textwrap import wrap
 
     width = max(len(first) for first, _ in rows if len(first) <= _WIDEST) + 2
@@ -435,6 +414,7 @@ def _rows(rows: list[tuple[str, str]]) -> str:
     for first, text in rows:
         beside = wrap(text, _WIDTH - 2 - width) or [""]
         if len(first) >= width:
+            # too wide for the first column, so the entry gets its own line
             beside.insert(0, "")
         heads = [first, *[""] * len(beside)]
         lines += [f"  {head:<{width}}{each}".rstrip() for head, each in zip(heads, beside, strict=False)]

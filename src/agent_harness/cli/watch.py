@@ -55,7 +55,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the id of an item. ``word`` is the item's id, or the name of the slot that works on the item."""
+    """Return the id of the item that ``word`` names by its id or its slot."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -96,8 +96,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return the number of rows in ``before`` that are also in ``after``.
-    ``after`` is a later copy of the list, without its oldest rows."""
+    """Return the number of ``before``'s rows that ``after``, a later copy, still contains."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

@@ -70,13 +70,11 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        """Id of the item to show: the selected item, or the current item, or the project's only item.
-        None if there is no such item."""
         items = self._seen.view.items
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Reload the project. If the project cannot be read, keep the last view and show its age."""
+        """Reload the project. If that fails, keep the last view."""
         try:
             seen = self._view.load()
             if seen.view.is_unreadable and not self._seen.view.is_unreadable:
@@ -103,8 +101,7 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the item's transcript.
-        The transcript is from the running session or, if no session runs, from the last session."""
+        """Return the end of the transcript of the item's running or last session."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -252,7 +249,7 @@ class OneProject:
             _run(["say", *to, "--", text])
 
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
-        """Run a dialog on the plain terminal, then show the view again."""
+        """Run a dialog on the normal terminal, then show the view again."""
         with self._screen.aside():
             try:
                 act()

@@ -6,8 +6,7 @@ import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start the watcher processes of a run. If spans cannot be sent because a package is missing, return a warning.
-    Otherwise, return None. Raise no exception."""
+    """Start the watcher processes of a run. Return a warning if a package for telemetry is missing."""
     from agent_harness.views import notify
 
     notify.start(kind, folder)

@@ -21,10 +21,7 @@ WAYS = ("item", "agent", "model", "day")
 
 
 def read(view: ProjectView, by: str = "item") -> JsonObject:
-    """Return the project's total costs, and one row for each item, agent, model or day, as ``by`` says.
-
-    Costs are in US dollars, or ``None`` if they are unknown. The rows add up to the total, because costs without a
-    recorded session have their own row."""
+    """Return the project's costs in US dollars: totals, and one row for each value of ``by``."""
     sessions, money = view.sessions, view.money
     lost = wasted_sessions(view)
     counted = Money.of(sessions)
@@ -56,17 +53,14 @@ def read(view: ProjectView, by: str = "item") -> JsonObject:
 
 
 def _proven_outside(view: ProjectView) -> int:
-    """Return the number of proven items without a recorded session, such as items done in the user's own client.
-
-    Return 0 if session records are missing, because such items cannot be counted then."""
+    """Return the number of proven items without a recorded session."""
     if view.money.sessions > len(view.sessions):
-        return 0
+        return 0  # some records are missing, so such items cannot be counted
     worked_on = {session.item for session in view.sessions}
     return sum(item.state in DONE and item.id not in worked_on for item in view.items)
 
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
-    """Return the sessions that produced rejected work and have no accepted claim."""
     found = histories(view, *(each.item for each in view.sessions))
     return [lost for claims, sessions in found.values() for lost in wasted(sessions, claims)]
 
@@ -112,7 +106,6 @@ def _rows(
 
 
 def _rest(money: Money, counted: Money) -> list[JsonObject]:
-    """Return a row for costs without a recorded session, such as planning costs. Without such costs, return no row."""
     usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
     unknown = max(money.unknown - counted.unknown, 0)
     if usd < CENT and sessions < 1:

@@ -47,10 +47,7 @@ class WorkDiff:
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:
-    """Return the changes of the session, item or rescue ref that ``named`` refers to.
-
-    Raise ``UsageError`` if there is no such session or item. Raise ``NothingEligible`` if the session or item changed
-    nothing."""
+    """Return the changes of the session, item or rescue ref that ``named`` refers to."""
     wanted = (named or "").strip()
     if kept := [each for each in view.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
         return _of_session(view, kept[-1])
@@ -72,7 +69,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """Return the complete diff of a proven item. For other items, return the diff of the last session with changes."""
+    """Return the complete diff of a proven item, or of another item's last session with changes."""
     claims, mine = why.histories(view, item.id)[item.id]
     line = next((each for each in reversed(claims) if each.accepted), None)
     folder = item.folder or view.path
@@ -91,13 +88,10 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """Return (parent, commit): the commit with which the merge queue added accepted work to the branch, and its parent.
-
-    If this commit was rebased later, return the ids of the rebased commit. Return ``None`` if the work reached the
-    branch in another way."""
+    """Return (parent id, id) of the commit that merged the accepted work, or None."""
     if not line.commit:
         return None
-    tip = why.commits_moved(folder, [line]).get(line.commit, line.commit)
+    tip = why.commits_moved(folder, [line]).get(line.commit, line.commit)  # it may have been rebased
     with suppress(HarnessError, OSError):
         if before := trailers.before(Git(folder), tip, line.item):
             return before, tip
@@ -124,9 +118,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """Return status letter and path of each changed file. With ``tests``, return only test files.
-
-    Raise ``NothingEligible`` if a commit no longer exists."""
+    """Return status letter and path of each changed file. Raise ``NothingEligible`` if a commit no longer exists."""
     try:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
@@ -139,25 +131,22 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
 
 
 def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> int:
-    """Show the changes with git diff in the user's pager, and return git's exit status.
-
-    ``form`` contains options of git diff. If ``tests`` is not empty, show only these paths. Programs that the
-    repository's git configuration names are not run."""
+    """Show the changes with git diff in the user's pager, and return git's exit status."""
     import subprocess
 
     paths = ["--", *(f":(top,literal){each}" for each in tests)] if tests else ["--"]
+    # --no-ext-diff and --no-textconv: programs that the repository's configuration names must not run
     words = ["git", "-C", found.folder, "diff", "--no-ext-diff", "--no-textconv", *form, found.base, found.tip, *paths]
     done = subprocess.run(words, check=False, env={**os.environ, "GIT_PAGER": _pager()})
     return done.returncode
 
 
 def _pager() -> str:
-    """Return the command of the user's pager. Ignore the repository's git configuration, because agents can change
-    it."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):
         return named
+    # --global, because agents can change the repository's configuration
     words = ["git", "config", "--global", "--get", "core.pager"]
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     return done.stdout.strip() or os.environ.get("PAGER") or "less"

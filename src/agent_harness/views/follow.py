@@ -31,8 +31,7 @@ MOST_BYTES = 1 << 20
 
 
 class FollowedLines:
-    """Reader of growing logs.
-    With ``item``, it returns only rows about the item. A row is ``{"at", "log", "text"}``."""
+    """Reader of the new rows of logs. With ``item``, it returns only rows about the item."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -42,7 +41,6 @@ class FollowedLines:
         self._open: dict[str, _Growing] = {}
 
     def last(self) -> list[JsonObject]:
-        """Return the last ``FIRST`` rows, oldest first. After this call, ``news`` returns the rows added later."""
         found = [row for log in self._logs for path in log.paths() for row in self._rows(log, self._tail(path))]
         return sorted(found, key=lambda row: str(clock.parse(row["at"]) or ""))[-FIRST:]
 
@@ -66,13 +64,12 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if the log line names the item.
-        A line that names no item belongs to the item of the line before it."""
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
         if named:
             self._about[log] = self._item.id in named
+        # a line that names no item belongs to the item of the line before it
         return self._about.get(log, False)
 
 
@@ -87,7 +84,7 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """Reader of the new lines of one log file, also across a rotation. Each call opens the file again."""
+    """Reader of the lines that are added to one log file, also after a rotation."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -96,11 +93,6 @@ class _Growing:
         self._place = 0  # offset of the first line that was not returned yet
 
     def news(self) -> list[str]:
-        """Return the complete lines that were added since the last call, also those that a rotation has moved to
-        another file.
-
-        Symbolic links are not followed. If more than ``MOST_BYTES`` were added, only the last bytes are read. Raise
-        ``StateDamaged`` for an unreadable file."""
         stamp = files.stamp_of(self.path)
         if stamp is None or stamp == self._stamp:
             return []

@@ -26,7 +26,7 @@ _NEXT = {
 
 
 def lines(command: str, answer: JsonObject, place: str) -> list[str]:
-    """Return a command's result as lines of text. Most lines begin with a label."""
+    """Return a command's result as lines of text, most of them with a label."""
     rows = [*_SAYS.get(command, _plain)(answer)]
     following = _following(command, answer)
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]
@@ -40,8 +40,6 @@ _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
 
 
 def _following(command: str, answer: JsonObject) -> str:
-    """Return the next command, with ``{place}`` for the task's folder.
-    Return "" if the result names a command itself."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
         return ""
@@ -66,7 +64,6 @@ def _after_rescue(answer: JsonObject) -> str:
 
 
 def _some(answer: JsonObject, *names: tuple[str, str]) -> Iterator[Row]:
-    """Yield a row (label, value) for each pair (label, member) in ``names`` whose member has a value in ``answer``."""
     yield from ((label, answer[name]) for label, name in names if answer.get(name) not in (None, "", [], {}))
 
 

@@ -16,7 +16,7 @@ else:
 
 
 def _protocol(kind: str, folder: str) -> tuple[Any, Any]:
-    """Return the api module of a kind of project, and the first argument for its functions: a layout, or the folder."""
+    """Return a protocol's api module, and the first argument of its functions."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -50,7 +50,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of a parallel run's snapshot file, or None for a long task, which has no parallel runs."""
+    """Return the path of a parallel run's snapshot file, or None for a long task."""
     if kind == "longtask":
         return None
     api, place = _protocol(kind, folder)
@@ -71,11 +71,7 @@ ELSEWHERE = "The agent runs on another machine. Its transcript arrives when the 
 def transcript_of(
     view: ProjectView, item: str, *, home: str | None = None, parallel: JsonObject | None = None
 ) -> KeptTranscript:
-    """Return the transcript of the agent that works on the item. If no agent works on it, return the transcript of its
-    last session.
-
-    ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run. In such
-    a run, an agent's transcript is in its workspace."""
+    """Return the transcript of the agent that works on the item, or of the item's last session."""
     from agent_harness.session import run_snapshot
 
     worker = run_snapshot.worker_on(parallel, item)

@@ -49,7 +49,7 @@ class Hangup(Exception):
 
 
 class AlternateScreen:
-    """Full-screen view on this process's terminal. The view is visible inside ``with shown():``."""
+    """Full-screen view on this process's terminal, visible inside ``with shown():``."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -58,8 +58,7 @@ class AlternateScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the full-screen view until the ``with`` block ends, and read each key without Enter.
-        Raise ``Hangup`` if a signal ends the program."""
+        """Show the full-screen view inside the ``with`` block. Raise ``Hangup`` if a signal ends the program."""
         before = termios.tcgetattr(sys.stdin)
         old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
@@ -127,7 +126,7 @@ class AlternateScreen:
         return _KEYS.get(pressed, None if sequence else pressed)
 
     def _more_comes(self) -> bool:
-        """Return True if the rest of an escape sequence arrives in time. After a single Escape, wait only briefly."""
+        # a single Escape may have no rest, so wait only briefly
         seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
@@ -139,7 +138,7 @@ class AlternateScreen:
 
 
 def _changed(old: str, new: str) -> tuple[int, str]:
-    """Return the first column in which the lines differ, and the output that changes the old line from there."""
+    """Return the column where the lines begin to differ, and the output to write there."""
     if not (old.isascii() and new.isascii()):
         return 0, f"{new}\x1b[K"
     same = _same(old, new)
@@ -150,7 +149,6 @@ def _changed(old: str, new: str) -> tuple[int, str]:
 
 
 def _same(one: str, other: str) -> int:
-    """Return the length of the common beginning of two texts."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -180,8 +178,7 @@ _AWAY_SECONDS = 5.0
 
 
 class LinesBelow:
-    """Status lines below the program's output.
-    The cursor stays at the start of these lines, so new output overwrites only them."""
+    """Status lines below the program's output. The cursor waits at their start, so new output overwrites them."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -189,14 +186,11 @@ class LinesBelow:
         self._drawn = 0.0
 
     def change(self, lines: Sequence[str], size: tuple[int, int]) -> str:
-        """Return the terminal output that shows these status lines. ``size`` is the number of columns and rows. If
-        there are too many lines for the screen, the last lines are omitted.
-
-        Redraw all lines if the size has changed. Also redraw them after a pause of this program, because another
-        program may have written to the terminal."""
+        """Return the terminal output that shows these status lines. ``size`` is (columns, rows)."""
         shown = [*lines][: max(1, size[1] // _MOST)]
         was, old, drawn = self._size, self._last, self._drawn
         self._size, self._last, self._drawn = size, shown, time.monotonic()
+        # after a pause, another program may have written to the terminal
         if was != size or len(old) != len(shown) or self._drawn - drawn > _AWAY_SECONDS:
             up = f"\x1b[{len(shown) - 1}A" if len(shown) > 1 else ""
             return "".join((_BEGIN, "\r\x1b[J", "\r\n".join(shown), up, "\r", _END)) if shown or old else ""
@@ -209,14 +203,13 @@ class LinesBelow:
         return "".join((_BEGIN, *changes, "\r", _END)) if changes else ""
 
     def gone(self) -> str:
-        """Return the terminal output that removes the status lines."""
         there = bool(self._last)
         self._last = []
         return "\r\x1b[J" if there else ""
 
 
 def is_in_front(stream: object) -> bool:
-    """Return True if this process is in the foreground of its terminal, or if the stream is not a terminal."""
+    """Return False if this process runs in the background of its terminal."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):

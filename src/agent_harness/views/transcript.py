@@ -22,20 +22,15 @@ MOVES = {"up": 1, "k": 1, "down": -1, "j": -1, "pageup": PAGE, "pagedown": -PAGE
 
 
 class TranscriptEnd:
-    """Reader of the last 64 KiB of one transcript. The file is read again only if it has changed."""
+    """Reader of the last 64 KiB of one transcript."""
 
     def __init__(self, path: str | None, otherwise: str = "") -> None:
-        """Set the path of the transcript. ``otherwise`` is the text to show if there is no transcript."""
         self.path = path
         self._stamp: object = None
         self._lines: list[str] = [otherwise]
 
     def lines(self) -> list[str]:
-        """Return the last complete lines of the transcript, with secrets masked. If the last line is longer than 64
-        KiB, return the end of this line.
-
-        If earlier text is omitted, the first line says so. Raise ``OSError`` or ``StateDamaged`` for an unreadable
-        file."""
+        """Return the last lines of the transcript, with secrets masked."""
         if self.path is None or (stamp := files.stamp_of(self.path)) is None or stamp == self._stamp:
             return self._lines
         with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
@@ -56,24 +51,23 @@ class ScrolledText:
     """Text wrapped to the width of its pane. The pane follows the end of the text until the user scrolls back."""
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
-        """Set the title and ``grows``, a function that returns all current lines."""
         self.title = title
         self.of: str | None = None  # the item whose text it is, if any
-        self._grows = grows
+        self._grows = grows  # returns all current lines
         self._told: Sequence[str] | None = None
         self._columns = 0
         self.rows: Sequence[str] = ()
         self.back = 0 if from_end else -1  # rows below the last one that is shown; -1: as many as there can be
 
     def look(self) -> None:
-        """Load the current lines. Do nothing if the user has scrolled back."""
+        """Load the current lines, unless the user has scrolled back."""
         if self.back <= 0 or self._told is None:
             told = self._grows()
             if told != self._told:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """Return the number of rows above the visible rows, and the visible rows. At most ``room`` rows are visible."""
+        """Return the number of rows above the visible ones, and at most ``room`` visible rows."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -84,14 +78,13 @@ class ScrolledText:
         return begin, self.rows[begin:end]
 
     def move(self, key: str) -> bool:
-        """Scroll by a key, and return True. Return False if the key does not scroll."""
+        """Scroll by a key. Return False if the key does not scroll."""
         if key not in (*MOVES, "g", "G", "f"):
             return False
         self.back = {"g": len(self.rows), "G": 0, "f": 0}.get(key, max(0, self.back + MOVES.get(key, 0)))
         return True
 
     def find(self, word: str) -> None:
-        """Scroll up to the nearest row with ``word``. If no row above contains it, scroll to the last row that does."""
         places = [n for n, row in enumerate(self.rows) if word.lower() in row.lower()]
         last = len(self.rows) - self.back - 1
         before = [n for n in places if n < last] or places
@@ -100,7 +93,6 @@ class ScrolledText:
 
 
 def _rows(line: str, columns: int) -> Iterator[str]:
-    """Yield the rows of a line wrapped at words. A word that is too long is broken anywhere."""
     for row in wrapped(line, columns):
         left = row
         while width(left) > columns > 1:

@@ -42,12 +42,11 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Sentence for the user that names the receiver of the message, and the time at which the receiver gets it."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """Return the running agents of a parallel run on this machine. Return an empty list if no such run exists."""
+    """Return the agents of a parallel run on this machine."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
     sign = "#" if kind == "features" else ""
@@ -63,12 +62,7 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
 
 
 def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -> LeftMessage:
-    """Store a message for the running agent. If ``to`` is given, store the message for the agent in this slot or on
-    this item.
-
-    If no agent works on the item, the item's next session gets the message. Raise ``Refused`` if an agent makes this
-    call, or if ``to`` is missing while several agents run. Raise ``UsageError`` with the running agents if ``to`` is
-    unknown. ``PersonsMessages.leave`` can raise other errors."""
+    """Store a message for the running agent, or for the agent or item that ``to`` names."""
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
     parallel = reading.parallel_of(kind, folder)

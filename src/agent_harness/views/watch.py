@@ -89,7 +89,7 @@ class WatchView:
 
 
 class WatchReader:
-    """Reader of one project for the live view. Each ``load`` reads only the records and log lines that are new."""
+    """Reader of one project for the live view. Each ``load`` reads only what is new."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -116,8 +116,6 @@ class WatchReader:
         )
 
     def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
-        """Return the transcript of the agent that works on the item or, if there is none, of the item's last
-        session."""
         return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 
@@ -127,8 +125,7 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Return the view's lines, cut to the width.
-    ``text`` is the text of the pane that has the focus. If ``text`` is None, the list of items has the focus."""
+    """Return the live view's lines. ``text`` is the text of the pane with the focus."""
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
@@ -156,8 +153,6 @@ SMALL = 4
 
 
 def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
-    """Return the lines of all panes.
-    The pane with the focus shows ``text``, and gets all rows that the other panes do not need."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
     other = log if is_agent else _at_work(seen, columns, SMALL)
@@ -198,7 +193,6 @@ def _head(seen: WatchView, columns: int) -> list[str]:
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
-    """Return the cost so far, and the usage of the running session. If the text is too wide, omit the last parts."""
     limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
     parts = [f"{money}{limit}"] if money.sessions else []
     if running and running.tokens is not None:
@@ -207,14 +201,12 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
 
 
 def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
-    """Return the project's cost with its budget, if it has a budget, and the cost ``now`` of the parallel run."""
     limit = view.money.limit_usd
     whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
 def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
-    """Return the parts joined by ``between``. If the text is too wide, the last parts are omitted."""
     found = [*map(shown, parts)]
     while width(between.join(found)) > columns and len(found) > 1:
         found.pop()
@@ -247,8 +239,7 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
 
 
 def current(view: ProjectView) -> str | None:
-    """Return the id of the current item: the item on which an agent works, or the first item that needs the user, or
-    the first open item. Return None if there is no such item."""
+    """Return the id of the current item, preferably one on which an agent works, or None."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -256,8 +247,6 @@ def current(view: ProjectView) -> str | None:
 
 
 def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
-    """Return lines about the running agents, at most ``rows``.
-    In a parallel run, the lines describe the slots. In other runs, they show the agents' output."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
@@ -306,9 +295,8 @@ def _now_json(now: Now) -> JsonObject:
 
 
 def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
-    """Return the three status lines below a run's output. ``waits`` names the event for which the run waits. F-RUN-1.
-
-    If the lines are too narrow for all parts, the least important parts are omitted."""
+    """Return the three status lines below a run's output. ``waits`` says what the run waits for."""
+    # F-RUN-1
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
     several = run_snapshot.at_work(seen.parallel)
@@ -347,7 +335,6 @@ def _slots(seen: WatchView) -> str:
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """Return the amount that a parallel run has spent so far, as text, or "" if the amount is unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -360,8 +347,8 @@ NEARLY = 1.2
 
 
 def time_left(view: ProjectView) -> str | None:
-    """Return an estimate of the time for the remaining items.
-    Return None with fewer than three proven items, or if no items remain. F-WATCH-2."""
+    """Estimate the time for the remaining items. Return None if too few items are proven."""
+    # F-WATCH-2
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
@@ -389,9 +376,7 @@ class AllProjects:
         self._views: dict[str, WatchReader] = {}
 
     def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, WatchView | str]]:
-        """Return the folder, kind and state of each project. Projects that need the user come first. SC-63.
-
-        If a project cannot be read, its state is replaced by an error text."""
+        """Return each project's folder, kind and state or error. Projects that need the user come first."""
         found: list[tuple[str, Kind, WatchView | str]] = []
         for each in places:
             if not each.path or each.gone or each.kind is None:
@@ -402,6 +387,7 @@ class AllProjects:
                 found.append((each.path, each.kind, view.load()))
             except (HarnessError, OSError) as error:
                 found.append((each.path, each.kind, str(error)))
+        # SC-63
         return sorted(found, key=lambda row: (ORDER.index(class_of(row[2])), row[0]))
 
 
@@ -441,7 +427,6 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """Return the cost so far as text, including running sessions, or "" if there is no session."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
@@ -453,8 +438,6 @@ MOST_ITEM = 12
 
 
 def _item_of(view: ProjectView) -> str:
-    """Return the short name of the item that has a question for the user, or of the item on which an agent works.
-    Return "-" if there is neither."""
     asked = next((each.item for each in view.state.questions if each.item), None)
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
@@ -464,8 +447,6 @@ def _item_of(view: ProjectView) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Row of the overview of all projects. All texts can be printed on a terminal."""
-
     sign: str
     name: str
     doing: str = ""

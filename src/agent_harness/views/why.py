@@ -112,10 +112,7 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 
 
 def item_of(view: ProjectView, named: str | None) -> Item:
-    """Return the item that the user names as ``5``, ``#5``, ``Feature #5`` or ``task-001``. Without a name, return the
-    only item.
-
-    Raise ``UsageError`` with the most similar id if there is no such item."""
+    """Return the item with this id, such as ``#5``. Without an id, return the only item."""
     if not view.items:
         if view.gaps:
             gap = view.gaps[0]
@@ -162,11 +159,7 @@ def explain(
     moved: Mapping[str, str] | None = None,
     history: History | None = None,
 ) -> JsonObject:
-    """Return all facts about an item's state, for JSON output and for ``lines``.
-
-    ``changed`` contains the paths that differ between two commits, and ``moved`` is the result of ``commits_moved``.
-    Without these arguments, the function reads git. ``history`` contains the item's claims and sessions. Without it,
-    the function reads the records."""
+    """Return all facts about an item's state, for JSON output and for ``lines``."""
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(view, item.id)[item.id]
@@ -202,7 +195,6 @@ def explain(
 
 
 def histories(view: ProjectView, *items: str | None) -> dict[str | None, History]:
-    """Return the claims and sessions of each of the items. The records are read once."""
     found: dict[str | None, History] = {each: ([], []) for each in items}
     for claim in view.claims:
         if claim.item in found:
@@ -214,14 +206,13 @@ def histories(view: ProjectView, *items: str | None) -> dict[str | None, History
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """Return the last accepted claim of an item that is done, or None if the item is not done or has no such claim."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """Return the new ids of commits that were rebased after their claim was accepted. The keys are the old ids."""
+    """Return the new id of each accepted commit that was rebased, by its old id."""
     landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
@@ -257,10 +248,7 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
 def with_sessions(
     claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
-    """Return each claim with the session that made the claim. ``sessions`` are all sessions on the item.
-
-    A claim on a task is matched by session number and attempt number, because several attempts can share a session. A
-    claim on a long task is matched by the number of its slice."""
+    """Return each claim with the session in which it was made, or with None."""
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
     attempts: dict[tuple[int | None, int | None], PastSession] = {
@@ -268,6 +256,7 @@ def with_sessions(
     }
 
     def of(claim: ClaimVerdict) -> PastSession | None:
+        # a long task's claim has the number of its slice; several attempts at a task can share a session
         if claim.session is None:
             return first.get(claim.attempt or 0)
         return attempts.get((claim.session, claim.attempt)) or last.get(claim.session)
@@ -345,8 +334,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield the commands with which the user checks the item in one shell.
-    Each command has its expected result, ``pass`` or ``fail``. ``line`` is the claim that proves the item."""
+    """Yield the commands with which the user can check the item, each with its expected result."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -385,7 +373,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """Return the shell command on one line, in a form that can follow ``&&``."""
+    """Return the shell command on one line, so that it can follow ``&&``."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -398,7 +386,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """Return the top folder of the git work tree that contains the folder, or None if there is no work tree."""
+    """Return the top folder of the git work tree, or None outside a work tree."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -423,8 +411,7 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return an assignment of ``PYTHONPATH`` that makes Python import the checkout.
-    Return "" if this is not necessary, because ``top`` has no editable install."""
+    """Return an assignment of ``PYTHONPATH`` that makes Python import the checkout, or "" if not needed."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -452,8 +439,6 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
-    """Return the item's tests, and the test files that the work changed.
-    The check keeps these files when it restores the code of the commit ``before``."""
     from agent_harness.kernel.git import Git
 
     changed: Sequence[str] = ()
@@ -475,7 +460,6 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Return the cost, time and sessions of an item, with separate values for rejected work and for unknown costs."""
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -489,7 +473,6 @@ def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> Jso
 
 
 def usd(amount: float) -> str:
-    """Return an amount as text. A positive amount below half a cent is "less than $0.01"."""
     return "less than $0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
 
 
@@ -497,7 +480,7 @@ DONE = ("verified", "completed")
 
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
-    """Return the sessions of one item whose work was rejected, and of which no claim was accepted."""
+    """Return the sessions whose work was rejected and that have no accepted claim."""
     believed: dict[int, list[ClaimVerdict]] = {}
     for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
         believed.setdefault(id(its), []).append(claim)
@@ -514,8 +497,7 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """Return the name and the output of each step of verdict ``number``.
-    Raise ``UsageError`` if the verdict does not exist, or if its output was not kept."""
+    """Return (name, output) for each step of verdict ``number``."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -538,7 +520,7 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return a record of each refusal to merge proven work on the item in the last parallel run, oldest first."""
+    """Return each refusal to merge the item's proven work in the last parallel run."""
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
 
@@ -554,7 +536,6 @@ def not_landed(home: str | None, item: str) -> list[JsonObject]:
 
 
 def _landing_lines(found: JsonObject) -> list[str]:
-    """Return lines with the reason of each refused merge, and the last output of the failed check."""
     rows: list[str] = []
     for each in found.get("not_landed") or ():
         at = clock.parse(each["at"])
@@ -650,7 +631,6 @@ def _story_lines(found: JsonObject) -> list[str]:
 
 
 def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    """Return the argument of `harness diff` for a claim's work: a session number or, in a task list, a rescue ref."""
     ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
     return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 

@@ -59,8 +59,6 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return a text with the agent's version and the oldest supported version, or None for an agent without a
-    program."""
     if agent.program is None:
         return None
     if agent.too_old:
@@ -69,7 +67,7 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and the folder of the nearest feature project, or (None, None) without a project."""
+    """Return the agent setting and the folder of the nearest feature project, or (None, None)."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -138,7 +136,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
 
 
 def _throttles() -> list[dict[str, Any]]:
-    """Return the accounts whose number of agents is still reduced after a refusal."""
+    """Return a row for each account that runs fewer agents because its provider refused requests."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host.throttles import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
@@ -179,8 +177,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the used and the allowed input tokens per minute of an account, or an empty mapping without such a
-    limit."""
+    """Return the account's used and allowed input tokens per minute, or {} without a limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -231,8 +228,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account named ``named``, or the account of the agent client named ``named``.
-    If neither exists, return ``named``."""
+    """Return the account with this name, or the account of the agent client with this name."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

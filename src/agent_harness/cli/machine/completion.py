@@ -94,7 +94,6 @@ complete -c lth -f -a '(__harness_complete)'
 
 
 def script(shell: str) -> str:
-    """Return the completion script for a shell. It has at most 400 lines and depends only on the harness version."""
     rows = [row for path, found in walk().items() for row in _rows(path, found)]
     if shell == "fish":
         cases = [f"        case {shlex.quote(key)}\n            echo {shlex.quote(words)}" for key, words in rows]

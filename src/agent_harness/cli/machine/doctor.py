@@ -37,14 +37,13 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of one check. ``fix`` is the command that fixes the problem. In JSON, the key of ``fix`` is ``mend``.
-
-    ``repair`` is the safe repair for `--fix`. It changes only files of the harness, and deletes nothing."""
+    """Result of one check, and how to fix the problem."""
 
     name: str
     state: str  # ok, warning, wrong
     message: str
-    fix: str | None = None
+    fix: str | None = None  # a command; "mend" in JSON
+    # for --fix; it changes only files of the harness, and deletes nothing
     repair: Callable[[], object] | None = field(default=None, compare=False)
 
     def as_json(self) -> JsonObject:
@@ -91,8 +90,6 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Repair each failed check that has a repair. For each repair, yield a record: ``done`` is True after a success,
-    and ``said`` describes the repair or the reason of its failure."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -161,7 +158,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Return the result of a check that ``harness`` is on the PATH of a login shell, in which clients run commands."""
+    """Check that a login shell, in which clients run commands, finds ``harness``."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -177,7 +174,6 @@ def _command() -> CheckResult:
 
 
 def disk(folder: str) -> CheckResult:
-    """Return the result of a check that the disk has room for a state file. A full disk makes every command fail."""
     try:
         found = os.statvfs(folder)
     except OSError as error:
@@ -224,7 +220,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Check that the project lock cannot be taken twice at the same time, and return the result of this check."""
+    """Check that a second attempt to take the project lock fails."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -264,19 +260,18 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning that a client's hooks start another or older harness installation.
-    For Codex, the warning has no repair, because the user must trust changed hooks in Codex again."""
+    """Return a warning that a client's hooks start another or older harness installation."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
     message = f"the hooks of {name} ({scope}) start another or older harness installation"
+    # Codex: the user must trust changed hooks again
     repair = None if name == "codex" else lambda: install.install(name, scope, folder, os.environ)
     return CheckResult("hooks", "warning", message, f"harness hooks install --client {name}{words}", repair)
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Yield the results of checks of the agents, the selected agent's extra, rate limits, and the user's state
-    folder."""
+    """Check the agents, the rate limits and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -309,14 +304,12 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _install(problem: str) -> str | None:
-    """Return the command that installs the extra named in a problem, or None if no extra is missing."""
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
 
 
 def sandbox() -> CheckResult:
-    """Return which sandbox for agents and checks works on this machine, and what the sandbox does not protect."""
     from agent_harness.kernel.process import sandbox as kernel
 
     try:
@@ -332,8 +325,7 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Return a check result with the resource limits of agents and checks.
-    The result is a warning if this system cannot enforce them."""
+    """Check that this system can enforce resource limits on agents and checks."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -352,8 +344,6 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Yield the results of checks of git in the project: repository, identity, unfinished operations, stale lock
-    files."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -390,8 +380,8 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the reason why git fails with the repository's own settings, or None if git works.
-    Programs that these settings name are not run."""
+    """Return the reason why git fails with the repository's own settings, or None."""
+    # these commands run no program that the settings name
     for words in _PLAIN:
         done = _ran(words, cwd=path)
         if done.returncode:
@@ -425,8 +415,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Yield the results of checks of the settings, the state, the features, and anything that would prevent a
-    session."""
+    """Check the settings, the state and the features, and whether a session could start."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -444,7 +433,6 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Yield the result of a check that Codex trusts the harness's hooks, if Codex is installed and has these hooks."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 
@@ -466,11 +454,7 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
 
 
 def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check that a command run by Codex finds the same ``python3`` as the harness.
-
-    Codex runs a real command, but its model is a scripted server on loopback, so no network is used. Codex gets a
-    temporary home folder that contains only the user's settings for the environment of commands. A difference is an
-    error if a run uses Codex. If no run uses Codex, it is advice."""
+    """Check that a command run by Codex finds the same ``python3`` as the harness."""
     from agent_harness.agents import discovery
 
     if not shutil.which("codex"):
@@ -491,13 +475,13 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Let Codex run a shell command, and return the last line of the command's output.
-    Return None if Codex or the command fails."""
+    """Return the last line that a shell command prints when Codex runs it, or None."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
     from agent_harness.kernel import process
 
+    # a temporary home, and a scripted model on loopback: no network is used
     with tempfile.TemporaryDirectory(prefix="agent-harness-") as home, _scripted_model(home, shell_command) as url:
         provider = {"name": "scripted", "base_url": f"{url}/v1", "env_key": "SCRIPTED_KEY", "wire_api": "responses"}
         settings = {
@@ -532,7 +516,7 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Start a model server on loopback, and yield its URL. Its only scripted answer runs the shell command."""
+    """Run a scripted model server on loopback, and yield its URL."""
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

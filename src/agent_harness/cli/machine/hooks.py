@@ -115,12 +115,10 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Print ``message`` about an unknown event, and return 0, because a client acts on any other exit code.
-    At a terminal, raise ``UsageError`` instead."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
-    return 0
+    return 0  # a client acts on any other exit code
 
 
 def _scope(user: bool) -> Any:
@@ -128,7 +126,7 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """Return the folder whose client settings apply: the folder of the nearest task list, or the current folder."""
+    """Return the folder of the nearest task list, or the current folder."""
     from agent_harness.kernel import root
 
     try:
@@ -139,8 +137,6 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Let Codex trust the hooks if the user agrees. Return two values: True if Codex trusts the hooks (None if the user
-    did not agree), and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"

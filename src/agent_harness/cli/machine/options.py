@@ -11,8 +11,7 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Option that may be repeated, and whose value may be a comma-separated list.
-    A value that is the path of an existing file is not split at commas."""
+    """Option that may be repeated, and whose value may be a comma-separated list."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -21,12 +20,13 @@ class Several(click.Option):
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
+            # the path of an existing file may contain commas
             value = [name for each in value for name in ([each] if os.path.exists(str(each)) else parts(str(each)))]
         return super().type_cast_value(ctx, value)
 
 
 def once(parser: Any, ctx: click.Context) -> Any:
-    """Change the parser so that it refuses a single-value option that is given twice."""
+    """Make the parser refuse a single-value option that is given twice."""
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
@@ -43,7 +43,7 @@ def once(parser: Any, ctx: click.Context) -> Any:
 
 
 def strict(command: click.Command) -> click.Command:
-    """Let a command and its subcommands refuse repeated single-value options."""
+    """Make a command and its subcommands refuse repeated single-value options."""
     if "make_parser" not in vars(command):
         made = command.make_parser
         vars(command)["make_parser"] = lambda ctx: once(made(ctx), ctx)

@@ -65,12 +65,12 @@ def setup(
 
 @dataclass
 class _Walk:
-    """Set-up of a project.
-    Each of its ``steps`` has a state: ``done``, ``there`` (already present), ``left`` (still to do) or ``planned``."""
+    """Set-up of a project, with the state of each of its ``steps``."""
 
     yes: bool
     asks: bool
     say: Callable[[str], None]
+    # states: done, there (already present), left (still to do), planned
     steps: list[JsonObject] = field(default_factory=list)
 
     def note(self, step: str, state: str, message: str) -> None:
@@ -78,13 +78,12 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Return True if the user wants the step. If the user cannot be asked, return True only with ``--yes``."""
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
 
     def agent(self, spec: str | None) -> None:
-        """Report which agent a run in this folder would use, or what is missing to start an agent."""
+        """Report the agent that a run in this folder would use, or what is missing."""
         from agent_harness.agents import discovery, registry
         from agent_harness.cli.machine.agents import settings_here
 
@@ -101,7 +100,6 @@ class _Walk:
     # -- project -------------------------------------------------------------------------------------------------------
 
     def project(self, kind: str | None, spec: Path | None, agent: str | None) -> None:
-        """Create a task list, or plan a feature project. If a project already exists, do nothing."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -138,7 +136,6 @@ class _Walk:
         self.note("project", "done", f"a task list in {made['root']}")
 
     def _repository(self) -> None:
-        """Offer `git init` in a folder without a repository, and say which features need a repository."""
         if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
@@ -206,7 +203,6 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """Print the command that the user can type after the set-up, and return the command."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -297,7 +293,7 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for a folder. It covers both a task list and a feature project in the folder."""
+        """Return the removal for the project in or above ``folder``."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist
@@ -359,7 +355,7 @@ class _Removal:
             yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
 
     def carry_out(self) -> None:
-        """Remove the harness under the project's locks. The files that identify the project are moved last."""
+        """Remove the harness while holding the project's locks."""
         from agent_harness.hooks import install
         from agent_harness.kernel.lock import Lock
 
@@ -379,6 +375,7 @@ class _Removal:
             for path, lines in self._ignored():
                 if self._alone or not path.endswith("exclude"):
                     self._forgotten(path, lines, write=True)
+            # last, because these files identify the project
             for path in self._files():
                 self._move(path, os.path.join(self.target, "project", os.path.relpath(path, self.root)))
 
@@ -414,7 +411,6 @@ class _Removal:
         return [path for path in found if path and os.path.isdir(path)]
 
     def _ignored(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each git ignore file, with the lines that the harness may have added to the file."""
         excluded = [line for each in self._traces.values() for line in each["excluded"]]
         shown = [line for each in self._traces.values() for line in each["gitignore"]]
         if self._git is not None:
@@ -429,7 +425,7 @@ class _Removal:
         return own_output.forget(path, lines, printed=True, write=write)
 
     def _refs(self) -> tuple[list[str], list[str]]:
-        """Return the harness's private git refs in two lists: refs that contain no work, and refs that contain work."""
+        """Return the harness's private refs: those without work, and those with work."""
         if self._git is None or not self._alone:
             return [], []
         found = sorted(self._git.refs_below(_REFS))
@@ -438,7 +434,6 @@ class _Removal:
         return [ref for ref in found if folders[ref] in BOOKKEEPING], work
 
     def _has_neighbours(self) -> bool:
-        """Return True if another harness project uses this repository, in another work tree or folder."""
         from agent_harness.kernel import root
         from agent_harness.kernel.git.locate import text_of
 
@@ -476,7 +471,6 @@ class _Removal:
         return os.path.join(self.root, ".mcp.json")
 
     def _mcp_entries(self) -> list[str]:
-        """Return the names of the servers in the project's ``.mcp.json`` that run `harness mcp`."""
         from agent_harness.kernel.json import jsontext
 
         if os.path.islink(self._mcp_file):  # the file belongs to another project or program

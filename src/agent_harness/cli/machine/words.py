@@ -58,7 +58,7 @@ class CommandWords:
 
 
 def walk() -> dict[str, CommandWords]:
-    """Return the options and help of every command, by command line, such as ``harness task claim`` or ``lth run``."""
+    """Return the options and help of each command, by its command line, such as ``lth run``."""
     return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
 
 

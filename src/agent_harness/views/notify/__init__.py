@@ -22,8 +22,7 @@ VARIABLE = "HARNESS_NOTIFY"
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that sends notifications during this run. Without a notification target, do nothing. Never
-    raise."""
+    """Start the process that sends this run's notifications. Do nothing without a target."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)
@@ -55,10 +54,7 @@ def record_path(home: str, kind: str, folder: str) -> str:
 
 
 def undelivered(kind: str, folder: str) -> list[JsonObject]:
-    """Return the project's undelivered notifications, oldest first: ``{"at", "to", "why"}``.
-
-    A failure is not returned if its target later accepted a message, passed a test or was removed. No exception is
-    raised."""
+    """Return the project's undelivered notifications, oldest first: ``{"at", "to", "why"}``."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)

@@ -47,7 +47,6 @@ class Notice:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """Return the notice in a stored record, or None if the record is invalid."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -74,7 +73,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """Record of the notices about one project that were found or sent. It prevents that a notice is sent twice."""
+    """Notices that were found or sent for one project, so that none is sent twice."""
 
     lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
@@ -87,7 +86,7 @@ class NotifyMemory:
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """Return the notices whose cause exists at the time ``at``, such as an open question."""
+    """Return a notice for each lasting condition at the time ``at``, such as an open question."""
     found = [
         Notice(
             event="question",
@@ -121,8 +120,7 @@ def dead(view: ProjectView) -> list[Notice]:
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """Return the "stopped" notice of a run that has ended.
-    Return no notice if all items are done, or if a question for the user explains the stop."""
+    """Return a "stopped" notice, unless all items are done or a question explains the stop."""
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -139,7 +137,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the notification memory after a check of the project. ``pending`` also contains the new notices."""
+    """Return the memory after a check of the project, with the new notices in ``pending``."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -165,9 +163,7 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """Return the new memory, and the notices to send now.
-
-    By default, a notice waits up to a minute, so that several notices become one message. ``last`` sends it at once."""
+    """Return the new memory, and the notices to send now. ``last`` sends waiting notices at once."""
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -244,8 +240,7 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the name that prevents a second notice: event and item for an event in ``REPEATED``, and the key for other
-    events."""
+    """Return the name by which a repeated notice is recognized."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

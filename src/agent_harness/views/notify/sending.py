@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return begin and end of hours such as ``22:00-07:00``, in minutes since midnight, or None for any other text."""
+    """Parse hours such as ``22:00-07:00`` into minutes since midnight. Return None for other text."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -73,7 +73,7 @@ def remove(target: str) -> None:
 
 
 def settle(target: str) -> None:
-    """Record that ``target`` works again or was removed. Failures before this time are then no longer reported."""
+    """Record that a target works again or was removed, so that earlier failures are no longer reported."""
 
     def act(record: JsonObject) -> None:
         known = record.get("settled")
@@ -84,7 +84,7 @@ def settle(target: str) -> None:
 
 
 def change(**members: object) -> None:
-    """Set members of the user's notification settings. A member with the value None is removed."""
+    """Change the user's notification settings. A setting with the value None is removed."""
 
     def act(record: JsonObject) -> None:
         for name, value in members.items():
@@ -113,8 +113,7 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Send a message to a target. Return None, or the reason why the message was not delivered. Errors of the target
-    are not raised."""
+    """Send a message to a target. Return the reason if the message was not delivered."""
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"
@@ -150,7 +149,6 @@ def _post(address: str, message: JsonObject) -> str | None:
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
-    """Run the user's command, with the message as JSON on stdin. Return None, or the reason why the command failed."""
     import shlex
 
     words = [*shlex.split(command), str(message["title"]), str(message["text"])]

@@ -34,7 +34,7 @@ KEPT_FAILURES = 20
 
 
 class ProjectWatch:
-    """Sender of one project's notifications. It stores undelivered notifications next to the user's settings."""
+    """Sender of one project's notifications."""
 
     def __init__(self, kind: str, folder: str, *, reader: ProjectReader) -> None:
         self._reader = reader
@@ -43,14 +43,13 @@ class ProjectWatch:
         self._path = notify.record_path(home, kind, folder) if home else None
 
     def lock(self) -> LockFile | None:
-        """Return the lock that only one watcher of the project can hold. Return None if there is no state folder."""
         return LockFile(f"{self._path}.lock") if self._path else None
 
     def view(self) -> ProjectView:
         return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
-        """Check the project, and send the messages that are due. Return True if messages remain to be sent."""
+        """Check the project, and send the messages that are due. Return True if any messages remain."""
         if self._path is None:
             return False
         settings, at = sending.read(), clock.now()
@@ -116,8 +115,7 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: a list of all failures as text, and a list for ``status``.
-    When a target accepts a message, its failures are removed from the second list."""
+    """Failed deliveries: all as text, and those that ``status`` still reports."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]
@@ -167,7 +165,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Check the project until the run has ended and all messages are sent, at most until a day after the run."""
+    """Send the project's notifications until the run has ended and none is left."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)

@@ -23,10 +23,7 @@ FOLDER = "otel"
 
 
 def start(kind: str, folder: str) -> str | None:
-    """Start a process that sends the spans of the project's sessions until this process ends.
-
-    Do nothing without a collector, or if ``OTEL_SDK_DISABLED`` is ``true``. Return a warning if the extra ``otel`` is
-    not installed. Otherwise, return ``None``. No exception is raised."""
+    """Start a process that sends this run's spans. Return a warning if the extra ``otel`` is missing."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_off or not any(map(os.environ.get, VARIABLES)):
         return None
@@ -43,8 +40,7 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Store ``record``, which describes spans that could not be sent.
-    If ``record`` is None, delete the stored record. Disk errors are ignored."""
+    """Store the record of the spans that could not be sent. Without a record, delete the stored one."""
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError
@@ -59,11 +55,7 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
-    """Return the record ``{"since", "sessions", "to", "why"}`` of spans that the collector has not accepted. Return
-    None if there is no record.
-
-    ``since`` is the start of the first session whose spans are missing. If ``sessions`` is 0, only the project's span
-    is missing. No exception is raised."""
+    """Return ``{"since", "sessions", "to", "why"}`` for spans that the collector has not accepted, or None."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import files, trusted_state
 

@@ -39,9 +39,7 @@ def spans(
     session: int | None = None,
     since: datetime | None = None,
 ) -> list[Any]:
-    """Return the spans of the project's sessions, or of one session. ``recordings`` are files with tool calls.
-
-    Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session."""
+    """Return the spans of all sessions or of ``session``, with tool calls from the files ``recordings``."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
     wanted = [
@@ -60,12 +58,11 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session, without the project's span. Return [] if the session has not started."""
+    """Return the spans of one session, without the project's span."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """Return a list with the project's span, which covers all sessions. Return [] if no session has started."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
@@ -202,7 +199,6 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the last session with the claim's session number and item that started before the claim, or None."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -210,7 +206,6 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Return the time in nanoseconds since 1970, at most the largest value of a span, or 0 if the time is unknown."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
@@ -235,12 +230,12 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Return True if the environment names a credential provider. The exporter then creates its own HTTP session."""
+    # with a credential provider, the exporter creates its own HTTP session
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
 def _heard_session() -> Any:
-    """Return an HTTP session for the exporter. Its attribute ``heard`` is the reason of the last failure, or ""."""
+    """Return an HTTP session that stores the reason of its last failure in ``heard``."""
     import requests
 
     class HeardSession(requests.Session):
@@ -298,9 +293,7 @@ def _with_hex(value: Any) -> Any:
 
 
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
-    """Write spans to a URL or a new file. Without a target, return the text to print.
-
-    Raise ``Refused`` if the file exists, unless ``force`` is set."""
+    """Write spans to a URL or a new file. Without a target, return them as text."""
     if target is None:
         return text(made)
     if target.startswith(("http://", "https://")):

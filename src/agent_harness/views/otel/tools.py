@@ -34,14 +34,11 @@ class UsedTool:
 
 
 class KeptRecordings:
-    """Recordings of a project's sessions. At first, only the first line of each recording is read."""
-
     def __init__(self, paths: Sequence[str]) -> None:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """Return the session's tool calls in order, from the recording nearest in time. Each recording is used only
-        once."""
+        """Return the session's tool calls from the recording that began nearest to the session."""
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []
@@ -51,7 +48,7 @@ class KeptRecordings:
         if not its:
             return []
         found = min(its, key=lambda each: abs(each.at - began.timestamp()))
-        self._known.remove(found)
+        self._known.remove(found)  # each recording is of one session
         lines = _lines(found.path, MOST_BYTES)
         next(lines, None)
         return list(_calls(lines, found.at, last))
@@ -73,7 +70,7 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """Yield the tool calls of a recording. A call without a result ends with its turn. No call ends after ``last``."""
+    """Yield the tool calls of a recording, none of which ends after ``last``."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -95,6 +92,7 @@ def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[U
                 name, own, start = waiting.pop(known)
                 count += 1
                 yield UsedTool(name=name, id=own, start=start, end=now, failed=event.get("is_error") is True)
+        # a call without a result ends with its turn
         elif "ended" in line:
             for name, own, start in waiting.values():
                 count += 1
@@ -108,7 +106,7 @@ def _id(event: JsonObject) -> str | None:
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:
-    """Yield the JSON objects in the first ``most`` bytes. Invalid lines and symbolic links are skipped."""
+    """Yield the JSON objects in the first ``most`` bytes of a file. Skip invalid lines."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:

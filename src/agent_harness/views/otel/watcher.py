@@ -29,10 +29,9 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """Sender of the spans of the sessions that end after the start of the run."""
+    """Sender of the spans of sessions that end after ``began``, the start of the run."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """Store ``reader``, and the sessions that ended before ``began``, the run's start. Their spans are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
@@ -42,8 +41,7 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Send the spans of the sessions that have ended. With ``last``, also send running sessions and the project's
-        span. Return True if the collector accepted all spans."""
+        """Send the spans of newly ended sessions. Return False if the collector did not accept all."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -62,7 +60,6 @@ class SessionSender:
         return True
 
     def untaken(self) -> JsonObject:
-        """Return a record of the sessions whose spans were not sent, for ``otel.keep_untaken``."""
         first = min((each.started for each in self._left if each.started), default=None)
         return {
             "since": first or clock.timestamp(),
@@ -83,7 +80,7 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Send spans until the run has ended, then at most ``TRIES_AT_END`` times. Return True if the last try succeeds."""
+    """Send spans until the run has ended. Return True if all spans were sent."""
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 640, 160
 
 
 def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:
-    """Return a table that can be scrolled. The first cell of each row is the row's header."""
+    """Return a scrollable table. The first cell of each row is the row's header."""
     return E(
         "div",
         E(
@@ -34,12 +34,11 @@ def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def folded(summary: str, *children: Element | str | None) -> Element:
-    """Return a collapsed element with this summary. The reader can open the element."""
     return E("details", E("summary", summary), *children)
 
 
 def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> Element:
-    """Return a step chart of a growing sum, and its table. Each point is a time, and the sum at this time."""
+    """Return a step chart and a table of a growing sum. Each point is (time, sum)."""
     most = max((value for _, value in points), default=0.0) or 1.0
     across = WIDTH / max(len(points), 1)
     path, before = [f"M0 {HEIGHT}"], HEIGHT
@@ -68,7 +67,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """Return a bar chart with one row for each name. A row contains bars, each as (tooltip, length, CSS class)."""
+    """Return a bar chart with one row for each name. Each bar is (tooltip, length, CSS class)."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

@@ -18,7 +18,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """HTML element. An attribute with the value None or False is omitted. With True, only its name is written."""
+    """HTML element. An attribute with the value None or False is not written."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -27,7 +27,7 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an HTML element. In attribute names, final underscores are removed, and the others become hyphens."""
+    """Return an HTML element. An underscore in an attribute's name becomes a hyphen."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 

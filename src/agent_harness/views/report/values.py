@@ -40,8 +40,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """Return the values of the report, for the time after ``since`` if given.
-    With more than ``most`` sessions, the charts show one sum per day."""
+    """Return the values of the report, only for the time after ``since`` if it is given."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -165,7 +164,7 @@ def _done(
 
 
 def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
-    """Return the paths that each accepted claim changed, by the commits (before, after). One git process reads all."""
+    """Return the paths that each accepted claim changed, by its commits (before, after)."""
     pairs = {
         (before, each.commit)
         for each in view.claims
@@ -209,7 +208,6 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """Return the claims whose verdict a person later reversed, each as its number and the reversed verdict."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
@@ -281,9 +279,8 @@ def _kept(sessions: Iterable[PastSession]) -> list[JsonObject]:
 
 
 def shareable(text: str, view: ProjectView) -> str:
-    """Return the report page without this machine's paths, host name, user name and git remotes.
-
-    Raise ``Refused`` if the remaining text contains what looks like a secret, or the home folder's path."""
+    """Return the report page without this machine's paths, names and git remotes. Raise ``Refused`` if a secret may
+    remain."""
     home, user, host = (
         os.path.expanduser("~"),
         os.environ.get("USER") or os.path.basename(os.path.expanduser("~")),

@@ -43,13 +43,13 @@ class OneTimeCodes:
         self._folder = folder
 
     def make(self) -> str:
-        """Return a new login code. Store only a file whose name is the code's digest."""
+        """Return a new login code. Only its digest is stored, as a file name."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Delete the code, so that it cannot be used again. Return True if the code existed and was not too old."""
+        """Delete a login code, so that it works only once. Return True if it was valid."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -62,7 +62,6 @@ class OneTimeCodes:
         return os.path.join(self._folder, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() + ".code")
 
     def close(self) -> None:
-        """Delete the folder of the codes. After that, no code is valid."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -73,7 +72,7 @@ class BrowserSessions:
         self._tokens: dict[str, str] = {}
 
     def new(self) -> str:
-        """Return the cookie of a new session. End the oldest session if there are more than ``MOST_SESSIONS``."""
+        """Begin a session and return its cookie."""
         while len(self._tokens) >= MOST_SESSIONS:
             del self._tokens[next(iter(self._tokens))]
         cookie = secrets.token_urlsafe(32)
@@ -81,40 +80,34 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that each form of the cookie's session must contain, or None for an unknown cookie."""
+        """Return the token that the session's forms must contain, or None for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRules:
-    """Rules that every request must meet. The server checks them before it handles the request."""
+    """Rules that the server checks before it handles a request."""
 
     port: int
     allowed_hosts: tuple[str, ...] = ()  # of a proxy that has its own login
 
     @property
     def cookie(self) -> str:
-        """Name of the session cookie. It contains the port, so two servers on one machine do not share cookies."""
+        # with the port, because two servers on one machine must not share cookies
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:
-        """Return the allowed values of the ``Host`` header."""
         return (*(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")), *self.allowed_hosts)
 
     def origins(self) -> tuple[str, ...]:
-        """Return the allowed values of the ``Origin`` header."""
         ours = [f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         return (*ours, *(f"{scheme}://{name}" for name in self.allowed_hosts for scheme in ("https", "http")))
 
     def refusal(
         self, method: str, headers: Mapping[str, str], *, is_known: bool, has_code: bool
     ) -> tuple[int, str] | None:
-        """Return the HTTP status and the message if the request is refused, otherwise ``None``. The names in
-        ``headers`` are in lower case.
-
-        ``is_known``: the request has a valid cookie. ``has_code``: the request asks for the first page with a login
-        code."""
+        """Return the HTTP status and message of a refused request, or None if the request is allowed."""
         if headers.get("host", "").lower() not in self.hosts():
             return 403, "This server answers only requests for names of this machine."
         if method not in ("GET", "POST"):

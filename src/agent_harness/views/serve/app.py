@@ -41,7 +41,6 @@ SCRIPT = (Path(__file__).parent / "live.js").read_text("utf-8")
 
 
 def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGIApp:
-    """Return the web application. ``rules`` check each request before it is handled."""
     sessions = BrowserSessions()
     routes = _Routes(window, rules, sessions)
     app = Starlette(
@@ -74,7 +73,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 
 
 class _AccessCheck:
-    """Wrapper that applies the access rules, exchanges a code for a cookie, and adds security headers."""
+    """Wrapper that passes only permitted requests to the application."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:
         self._app, self._rules, self._sessions, self._codes = app, rules, sessions, codes
@@ -94,7 +93,6 @@ class _AccessCheck:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return the response to a refused request or a login code. Return None if the application must answer."""
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value  # repeated: matches nothing
@@ -196,7 +194,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """Return the values of a project's report. Compute them again only if the project's records have changed."""
+        """Return the values of a project's report, computed again only after its records have changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -207,7 +205,7 @@ class _Routes:
     # -- actions
 
     async def act(self, request: Request) -> Response:
-        """Carry out the action of a form. Return a redirect to the page, or the page with the reason of a refusal."""
+        """Carry out the action that a form requests, then redirect to the page."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
         if refused := self._refusal(request, form):
@@ -239,7 +237,6 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """Return an error if the form's token is wrong or the server is read-only, and None if the form is allowed."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
@@ -247,7 +244,6 @@ class _Routes:
         return None
 
     async def _refused(self, request: Request, key: str, error: HarnessError) -> Response:
-        """Return the page of the project ``key``, or of all projects if ``key`` is "", with the error's message."""
         status = 409 if isinstance(error, Busy) else 400 if error.exit_code == 2 else 422
         frame = await self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
         return await self._project(key, frame, status=status) if key else await self._overview(frame, status)
@@ -256,7 +252,6 @@ class _Routes:
 
     @asynccontextmanager
     async def watching(self, _app: Starlette) -> AsyncIterator[None]:
-        """Check for changes in the background while the server runs."""
         task = asyncio.create_task(self._watch())
         yield
         task.cancel()
@@ -279,8 +274,7 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Return a stream that sends "changed" when the browser must reload its page.
-        If too many pages are open, return an error."""
+        """Return a stream of events that tell the browser when to reload its page."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")

@@ -73,15 +73,13 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """Return the address of the page ``here`` with the page numbers and the search word.
-        Arguments replace these values."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Return the number of the current page in the list ``name``, the number of pages, and this page's rows."""
+        """Return a list's current page number, its number of pages, and the current page's rows."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -181,11 +179,11 @@ def _first_question(projects: Sequence[ServedProject]) -> str:
 
 
 def _announced(project: ServedProject) -> str:
-    """Return the project's state as text.
-    A screen reader announces this text when it changes. The text contains no time of day."""
+    """Return the project's state as text for screen readers."""
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
+    # no time of day, because a screen reader announces every change
     return f"{project.name}: {class_of(seen)}, {seen.view.counted}"
 
 
@@ -220,9 +218,6 @@ def one_project(
     at: datetime,
     place: PlaceInLists = FIRST,
 ) -> str:
-    """Return a project's page: questions, actions and running sessions, then the lists of the report.
-
-    ``place`` selects the page of each list and filters the items. Sessions are listed newest first."""
     here = f"/p/{project.key}"
     found = report_of()
     lists = _lists(found, place.find)
@@ -252,7 +247,6 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """Return the report's lists that are split into pages. Of the items, return only those that contain the word."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
@@ -281,7 +275,7 @@ _LISTS = {
 def _way_through(
     found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
 ) -> Iterator[Element]:
-    """Yield the search form and the links to the lists' other pages. Yield nothing if all rows fit on one page."""
+    """Yield the search form, and the links to the other pages of the lists."""
     if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
     field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
@@ -396,7 +390,6 @@ def _meaning(meant: str) -> str | None:
 
 
 def _limits(frame: Frame, key: str) -> Iterator[Element]:
-    """Yield an element for each rate limit in force. The limits apply to all projects."""
     for each in frame.limits:
         mark = mark_of_limit(each)
         until = f"{each.until.astimezone():%H:%M:%S %Z}"
@@ -449,8 +442,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return a form field in which the user selects the agent that gets a message.
-    Return None if fewer than two agents are running."""
+    """Return a form field that selects a message's receiver, or None with fewer than two agents."""
     slots = user_messages.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

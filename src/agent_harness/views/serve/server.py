@@ -39,10 +39,7 @@ def serve(
     allowed_hosts: Sequence[str],
     began: Callable[[str, int], object],
 ) -> None:
-    """Serve the pages until the process is interrupted. When the ports are open, call ``began`` with the link and the
-    port.
-
-    If ``port`` is in use, the next free port is used. Raise ``Refused`` if the user's state folder is not writable."""
+    """Serve the pages until the process is interrupted. ``began`` gets the link and the port."""
     sockets, found = _listening(USUAL_PORT if port is None else port)
     with _folder(found) as folder:
         codes = OneTimeCodes(folder)
@@ -67,8 +64,7 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a login link for each running server, or only for the server at ``port``.
-    Raise ``NotAProject`` if no such server runs."""
+    """Return a login link for each running server, or only for the server at ``port``."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
@@ -96,7 +92,6 @@ def _listens(folder: str) -> bool:
 
 @contextmanager
 def _folder(port: int) -> Iterator[str]:
-    """Create the server's folder with a record of its process, and yield the folder. Then delete the folder."""
     home = trusted_state.of_user(_FOLDER)
     if home is None:
         raise Refused("Cannot write the folder for login codes", hint="harness doctor")
@@ -114,7 +109,7 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Listen on the first free port. Return the sockets and the port. The sockets are IPv4 and, if possible, IPv6."""
+    """Return sockets that listen on the first free port from ``first``, and that port."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):
@@ -141,7 +136,6 @@ def _at(port: int) -> tuple[list[socket.socket], int]:
 
 
 def _socket(family: socket.AddressFamily, host: str, port: int) -> socket.socket | None:
-    """Return a listening socket, or None if the address cannot be used. Raise ``_PortTaken`` if the port is in use."""
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:

@@ -77,7 +77,6 @@ class Window:
     """Projects that ``harness serve`` displays: those of the command line, or all known projects."""
 
     def __init__(self, named: Sequence[tuple[Kind, str]], *, read_only: bool = False) -> None:
-        """Set the projects to display. If ``named`` is empty, these are all projects of the user."""
         self.read_only = read_only
         self._named = [Place("", path, kind, "") for kind, path in named]
         self._views = AllProjects()
@@ -112,13 +111,13 @@ class Window:
         return self._limits.all()
 
     def lift(self, account: str, mark: str) -> None:
-        """End an account's rate limit, so that runs continue. Raise ``Superseded`` if the limit has changed."""
+        """End an account's rate limit. Raise ``Superseded`` if the limit has changed."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
             raise Superseded("This rate limit has changed or ended since the page was loaded", hint="harness limits")
 
     def stamp(self) -> object:
-        """Return a value that differs from the previous value if a displayed project or limit has changed."""
+        """Return a value that changes whenever a displayed project or rate limit changes."""
         limits: list[object] = [mark_of_limit(each) for each in self.limits()]
         return limits + [
             (each.path, each.seen)
@@ -128,10 +127,7 @@ class Window:
         ]
 
     def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
-        """Carry out the action ``verb`` with the values in ``form``, and return the action.
-
-        A long action continues in the background. Raise ``Superseded`` if the project's state no longer allows the
-        action. Raise ``Busy`` while another action runs."""
+        """Carry out an action with the values in ``form``. A long action continues in the background."""
         seen = project.seen
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
@@ -185,12 +181,11 @@ def mark_of(asked: AskedQuestion) -> str:
 
 
 def mark_of_limit(limit: RateLimit) -> str:
-    """Return a digest of a rate limit. It changes if the limit's end or another value changes."""
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Return a digest of the state on which the user's choice of an action was based."""
+    """Return a digest of the project's state, to detect changes since the page was loaded."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -198,9 +193,10 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the answer command would answer this question: the command answers an item's first question."""
+    """Return True if an answer to the project would reach exactly this question."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
+    # the command answers an item's first question
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
     return next(about, None) == asked
 
@@ -236,7 +232,6 @@ def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _decided(project: ServedProject, word: str, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return a function that carries out the user's decision about a long task."""
     from agent_harness.protocols.longtask.api import LongTask
 
     def act(say: Say) -> None:
@@ -285,7 +280,6 @@ def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return a function that stores a message for the running agent, or for the agent in the selected slot."""
     by, to = f"{user_messages.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
@@ -317,7 +311,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """Return the names of the actions that the project's state allows now. Answers to questions are not included."""
+    """Return the names of the actions that the project's state allows, except answers."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":
