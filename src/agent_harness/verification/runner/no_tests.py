@@ -10,8 +10,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, as the end of a sentence. Return None if a test may have run.
-    ``output`` may be the last part of the output. A report of a passed test shows that a test ran."""
+    """Return why a run with exit status 0 ran no test, or None."""
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
