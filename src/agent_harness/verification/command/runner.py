@@ -218,7 +218,7 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Run the command as a user would, without a network, and if possible at the project's path."""
+        """Run the command as a user would, if possible at the project's path."""
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
