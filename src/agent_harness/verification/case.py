@@ -94,7 +94,7 @@ class Case:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Run the block as a step: report its start and end, and record its result and duration."""
+        """Run the block as a step, and record its result and duration."""
         self._step, began, ran = name, time.monotonic(), len(self.runs)
         self.on_step(name, "started", None)
         yield

@@ -137,7 +137,7 @@ def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _namer(git: Git) -> Callable[[bytes], str]:
-    """Return a function that converts a path in the repository to a path relative to the project."""
+    """Return a function that makes paths of the repository relative to the project."""
     prefix = os.fsdecode(git.prefix())
     if not prefix:
         return os.fsdecode

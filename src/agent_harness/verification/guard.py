@@ -207,7 +207,7 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if the file's name, or the name of a goal in it, marks a check."""
+        """Return True if the name of the file, or of a goal in it, marks a check."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))

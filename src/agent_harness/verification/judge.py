@@ -295,7 +295,6 @@ def _left_out(case: Case, run: Run) -> Told | None:
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:
-    """Return True if the check passes with the plugins and linked files that appeared during the work."""
     if not (case.runner.blocked[0] or case.runner.left_out):
         return False
     loading = case.runner.with_what_came()

@@ -628,7 +628,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return True if a condition cannot depend on the product, such as a literal or a comparison with itself."""
+    """Return True if a condition cannot depend on the product, such as a literal."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):

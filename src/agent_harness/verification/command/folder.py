@@ -62,7 +62,7 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work in a folder without git; ``kept`` has the files before the work."""
+    """Return the verdict on work in a folder without git; ``kept``: the files before the work."""
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree

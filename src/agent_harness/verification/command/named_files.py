@@ -559,7 +559,7 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files that a package manager call uses, such as ``npm test``, ``yarn jest`` or ``bun test``."""
+    """Add the files that a package manager call such as ``npm test`` uses."""
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""

@@ -319,7 +319,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return a finding if the check failed, but its command exited with 0 or passes in the project folder."""
+        """Return a finding if a failed check exits with 0 or passes in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"

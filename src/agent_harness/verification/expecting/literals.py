@@ -135,7 +135,6 @@ def _text_call(program: ParsedProgram, at: int) -> int:
 
 
 def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literal arguments of an assertion or of a function that tests for equality."""
     name, bracket = program.tokens[at].text, program.word(at + 1) == "("
     if name in _TEXT_COMPARING and bracket:
         end = program.pair.get(at + 1, at)

@@ -115,7 +115,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the ``id()`` of each literal 0 that is compared with an exit status or a failure count."""
+    """Yield the ``id()`` of each literal 0 that is compared with an exit status or failure count."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -144,7 +144,7 @@ class _Lines:
         ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
-        """Return the character offset in the text for a line and a byte column of the syntax tree."""
+        """Return the character offset in the text for a line and a byte column."""
         content = self.lines[line - 1]
         if len(content) == self.starts[line] - self.starts[line - 1]:
             return self.starts[line - 1] + column

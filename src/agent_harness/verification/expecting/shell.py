@@ -164,7 +164,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """Return edits of an assigned value if the variable is compared or has a name such as ``expected``."""
+        """Return edits of the value of a variable that is compared or has a name like ``expected``."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -365,7 +365,6 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """Return edits of the expected text that a comparing command gets from a pipe, substitution or here-document."""
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":

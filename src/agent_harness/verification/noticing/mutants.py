@@ -225,7 +225,7 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return a mutant with changed expected values in the tests, or None if the tests expect no literal."""
+    """Return a mutant with changed expected values, or None if the tests expect no literal."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -477,7 +477,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the statements raise an error, exit with a status other than 0 or record a failed test."""
+    """Return True if the statements fail a test: by an error, an exit or a report."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 

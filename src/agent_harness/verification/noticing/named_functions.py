@@ -91,7 +91,7 @@ def _left(functions: Iterable[mutants.Named]) -> str:
 
 
 def _places(path: str) -> list[str]:
-    """Return the names that a text may use for a module: its path, and dotted names such as ``words.slugs``."""
+    """Return the names of a module: its path, and dotted names such as ``words.slugs``."""
     parts = mutants.dotted_path(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 

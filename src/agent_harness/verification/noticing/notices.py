@@ -81,7 +81,6 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run the check with changed expected values, then with restored data, then with a hidden test runner."""
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"

@@ -277,7 +277,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry existed before, links into the project, or belongs to an old package format."""
+        """Return True if an entry is old, links into the project or has an old package format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -316,7 +316,7 @@ class _Comparison:
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Return True if each line of a ``.pth`` file adds a project folder or is a known import line."""
+        """Return True if a ``.pth`` file only adds project folders and has known import lines."""
         for line in map(str.strip, text_of(pth).splitlines()):
             if line.startswith(("import ", "import\t")):
                 plain = _KNOWN_LINES.fullmatch(line) is not None

@@ -24,7 +24,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the line in which a test runner reports a skip or expected failure, or "" if there is none."""
+    """Return the line in which a test runner reports a skip or expected failure, or ""."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

@@ -361,7 +361,6 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Return True for a call of a method that may change an object whose creation is known."""
         code = frame.f_code
         is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
