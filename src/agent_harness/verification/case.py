@@ -70,7 +70,6 @@ class Case:
 
     @property
     def ended(self) -> bool:
-        """True if the candidate is already rejected. No further step runs then."""
         return self.failed or any(finding.severity == CRITICAL for finding in self.findings)
 
     @property
@@ -85,7 +84,6 @@ class Case:
         return min(self.strictness.timeout_seconds, _PART_LEAST_SECONDS + _PART_TIMES * self.runs["proof"].seconds)
 
     def find(self, code: str, message: str, *, of_session: bool = False, **data: object) -> None:
-        """Add a finding. The table ``FOLLOWS`` and the strictness settings determine its severity."""
         severity = what_follows(code, self.strictness, of_session=of_session)
         end = "" if code in _UNENDED or message.endswith(".") else self.runner.ends_with
         self.findings.append(Finding(code, severity, message + end, data))
@@ -96,7 +94,7 @@ class Case:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Run the block as a step: report its start and end, and record its result and duration."""
+        """Run the block as a step, and record its result and duration."""
         self._step, began, ran = name, time.monotonic(), len(self.runs)
         self.on_step(name, "started", None)
         yield
@@ -108,7 +106,7 @@ class Case:
         self.on_step(name, state, self.runs.get(name))
 
     def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
-        """Run a command on ``commit`` and store the run as ``runs[name]``. An empty ``commit`` means the candidate."""
+        """Run a command on ``commit``, by default the candidate, and store the run as ``runs[name]``."""
         if name != self._step:
             self.on_step(name, "started", None)
         terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
@@ -122,7 +120,6 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """Run a command on the candidate for the current step, with the limits and overlays in ``terms``."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done
@@ -133,12 +130,11 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return a ``FileChange`` for each path. Both ``before`` and ``after`` are the base commit's content."""
+        """Return the base commit's files, each as a ``FileChange`` that changes nothing."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 
     def verdict(self, passing: Mapping[str, bool] | None = None) -> Verdict:
-        """Return the verdict from the results so far. ``passing`` maps each test id to True if the test passes."""
         outcomes = passing or {}
         trees = [self.objects.tree_of(commit) for commit in (self.base, self.candidate)]
         return Verdict(

@@ -20,7 +20,7 @@ _LINK = "120000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """Path that differs between two commits. Its contents are None if the file is missing or was not read."""
+    """File that differs between two commits; its contents are None if missing or not read."""
 
     path: str
     status: str  # "A" added, "M" changed (content, mode or kind), "D" gone
@@ -54,7 +54,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changed files and all paths of both commits. A file is read only if ``wanted(path)`` is True."""
+    """Return the files that differ, with contents where ``wanted(path)`` is True."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -84,14 +84,13 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return the target of the symbolic link at ``path``, or "" if the target is inside the repository."""
+    """Return a symbolic link's target if it is outside the repository, otherwise ""."""
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""
 
 
 def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
-    """Return the file tree of a commit. The tree's ``read`` returns None for files larger than ``LIMIT_BYTES``."""
     inside = _namer(git)
     files = {inside(path): entry for path, entry in _files(objects, objects.tree_of(commit), b"")}
 
@@ -111,7 +110,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of the files in ``commit``, by path. Files that are missing or too large are omitted."""
+    """Return the contents of these files in ``commit``, without missing and very large files."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -129,7 +128,6 @@ def _files(objects: Objects, tree: str, below: bytes) -> Iterator[tuple[bytes, T
 
 
 def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
-    """Return the contents of git objects by object id. Objects that are too large are omitted."""
     sizes = sorted((size, name) for name in names if name and (size := objects.size(name)) is not None)
     totals = accumulate(size for size, _ in sizes)
     fit = [
@@ -139,7 +137,7 @@ def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _namer(git: Git) -> Callable[[bytes], str]:
-    """Return a function that converts a path in the repository to a path relative to the project."""
+    """Return a function that makes paths of the repository relative to the project."""
     prefix = os.fsdecode(git.prefix())
     if not prefix:
         return os.fsdecode

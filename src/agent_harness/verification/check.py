@@ -31,7 +31,7 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """True if the command contains ``{report}``. The test runner of such a command writes the report itself."""
+        """True if the command contains ``{report}``, so its test runner writes the report itself."""
         return _REPORT in self.text
 
     @property
@@ -50,7 +50,7 @@ class Command:
 
 
 def parse(text: str) -> Command:
-    """Return the parsed command. A command with shell syntax is not split into words."""
+    """Return the parsed command; its words stay empty if it uses shell syntax."""
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):
@@ -77,7 +77,6 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the positions of the word that starts pytest and of pytest's first argument. None means no pytest."""
     name = name_of(words[start:])
     if name in _PYTEST:
         return start, start + 1
@@ -94,7 +93,6 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return True if the command needs no shell. Braces and brackets of test ids do not count as shell syntax."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -103,10 +101,7 @@ def _is_plain(text: str, command: ShellCommand) -> bool:
 def report_options(
     report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
 ) -> list[str]:
-    """Return the pytest options that load the run recorder and write JUnit XML to ``report``.
-    ``cache``: the cache folder. ``keep_going``: a failing or broken test module does not stop the other tests.
-    ``root``: the folder to which test ids are relative if the project has no pytest settings.
-    ``blocked``: plugins that are not loaded."""
+    """Return the pytest options that load the run recorder and write JUnit XML to ``report``."""
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
     options += [f"--rootdir={root}"] if root else []
@@ -121,9 +116,7 @@ def without_plugins(names: Sequence[str]) -> list[str]:
 def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
-    """Return the command and the environment variables for a run that writes its report to ``report``.
-    ``words``: the words of the command, with the full paths of programs. ``words`` is empty if the command needs a
-    shell. In PYTHONPATH, the ``imports`` folders come before the folders that the command sets."""
+    """Return the command and environment variables with which a run writes its report to ``report``."""
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:

@@ -50,7 +50,7 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from another commit. A path that this commit lacks is removed."""
+    """Project paths that a checkout takes from ``commit``, or removes if ``commit`` lacks them."""
 
     commit: str
     paths: Collection[str]
@@ -58,7 +58,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """New contents of project files in a checkout, by path. They replace the contents of the checked-out commit."""
+    """New contents of project files in a checkout, by path."""
 
     files: Mapping[str, bytes]
 
@@ -76,12 +76,12 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True if a settings file for pytest is in the project folder, or above it in the checkout."""
+        """Return True if pytest finds a settings file in the checkout."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return a path for use in the checkout. A path in the project becomes the path of its copy in the checkout."""
+        """Return the path in the checkout that corresponds to a path of the project."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
@@ -121,11 +121,10 @@ def make_checkout(
     base: str | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
-    """Yield a checkout of ``commit`` with the overlays applied. Its repository has the history of ``base`` and one
-    commit with the work. Raise ``Refused`` if no folder is available, or ``GitFailed`` if git cannot read the commit.
-    ``links``: folders of the project to link to if git ignores them. ``linked``: folders to link to, ignored or not.
-    ``without``: paths that are not linked. ``neutral``: the path of the checkout must not reveal the check."""
+    """Yield a checkout of ``commit`` with the overlays applied.
+    Raise ``Refused`` or ``GitFailed`` if it cannot be made."""
     with _folder(git, neutral=neutral) as folder:
+        # a neutral path must not tell code that a check runs
         top = folder / (Path(git.top()).name if neutral else "tree")
         top.mkdir()
         head = _check_out(git, commit, top, overlays, base)
@@ -156,14 +155,15 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """Yield the project's own folder as a checkout. Runs in it are not isolated, so the caller must tell the user."""
+    """Yield the project's own folder as a checkout."""
+    # runs in it are not isolated, so the caller must tell the user
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
 
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder that records its owner process. Remove the folder after its use."""
+    """Yield a new folder that records its owner process and is removed after use."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -206,7 +206,7 @@ def _places(top: Path) -> list[Path]:
 
 
 def clear_leftovers(top: Path) -> int:
-    """Remove all checkouts whose harness process has ended. Return the number of removed checkouts."""
+    """Remove all checkouts whose harness process has ended, and return their number."""
     removed = 0
     for place in _places(top):
         try:
@@ -230,7 +230,7 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Remove old packed objects, and checkouts whose process has ended. Return the number of removed checkouts."""
+    """Remove old packed objects and abandoned checkouts; return the number of removed checkouts."""
     for store in forgotten(place.with_name("objects")):
         remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
@@ -240,7 +240,6 @@ def prune(place: Path) -> int:
 
 
 def _abandoned(folder: Path) -> bool:
-    """Return True if the owner process of a folder has ended. If the owner is unknown, return True after a day."""
     try:
         found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
     except (OSError, ValueError):
@@ -251,13 +250,12 @@ def _abandoned(folder: Path) -> bool:
 
 
 def _name_of(process: owner.Owner) -> str:
-    """Return a folder name that identifies the owner process, even if the folder is empty."""
+    # the name identifies the owner even if the folder is empty
     machine = hashlib.sha256(f"{process.host}\0{process.boot_id}".encode()).hexdigest()[:12]
     return f"{process.pid}-{process.start_time}-{machine}"
 
 
 def _named_after_the_dead(name: str) -> bool:
-    """Return True if the process that the name identifies ran on this machine since its last boot and has ended."""
     mine = _name_of(owner.current()).rpartition("-")[2]
     process, _, _ = name.rpartition("-")
     pid, _, rest = process.partition("-")
@@ -275,17 +273,16 @@ def _forgotten(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkout, including unreadable files, without following symbolic links.
-    The owner record is removed last, so that the next harness process can complete an interrupted removal."""
+    """Remove a checkout, including unreadable files, without following symbolic links."""
     for number in range(_REMOVALS):
         if number:
             time.sleep(_REMOVAL_PAUSE_SECONDS)
+        # the owner record goes last, so that the next harness process can finish an interrupted removal
         if _emptied(folder) and remove_tree(folder):
             return
 
 
 def _emptied(folder: Path) -> bool:
-    """Delete the folder's content, except for the owner record. Return True if nothing else is left."""
     if not folder.exists():
         return True
     with suppress(OSError):
@@ -299,14 +296,14 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """Write a commit's files exactly as stored, without git settings or attributes. Return the id of the HEAD commit.
-    The only filter that runs is git-lfs. Raise ``UnsafeTree`` if a written file does not match its object id."""
+    """Write a commit's files exactly as stored, and return the id of the HEAD commit."""
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
     head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
     own, large_files = Git(top), list[tuple[str, str]]()
     if shutil.which("git-lfs"):
         large_files = [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
+    # no git settings or attributes of the user; git-lfs is the only filter that runs
     with IsolatedView(own.repository, attributes=_AS_STORED, settings=large_files) as view:
         changes = [line for each in overlays if isinstance(each, Overlay) for line in _index_lines(git, each)]
         for each in overlays:
@@ -333,7 +330,7 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
 
 
 def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
-    """Add the edited files to the checkout's commit, so that git reports no changes. Return the new commit's id."""
+    """Add the edited files to the checkout's commit, so that git reports no changes."""
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
@@ -346,7 +343,7 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Delete a written file of compiled Python. Raise ``UnsafeTree`` if another file does not match its git object."""
+    """Raise ``UnsafeTree`` if a written file does not match its git object."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)
@@ -366,12 +363,13 @@ def _compare(top: Path, entry: bytes) -> None:
 
 
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
-    """Yield the overlay as input lines for ``git update-index --index-info``. Removals come before additions."""
+    """Yield input lines for ``git update-index --index-info`` that apply the overlay."""
     prefix = os.fsdecode(git.prefix())
     wanted = {os.fsencode(outside(path, prefix)) for path in overlay.paths}
     if not wanted:
         return
     zero = b"0" * len(overlay.commit)
+    # removals come before additions
     yield from (b"0 " + zero + b"\t" + path + b"\0" for path in sorted(wanted))
     with git.objects() as objects:
         tree = objects.tree_of(overlay.commit)
@@ -396,7 +394,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
 def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
-    """Link an ignored project folder into the checkout. Return None, or the problem that prevented the link."""
+    """Link an ignored project folder into the checkout, or return why it was not linked."""
     top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)
@@ -410,7 +408,6 @@ def _link_folder(
 
 
 def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
-    """Link to a project path. If ``without`` lists files below the path, create a folder of links instead."""
     if path in without:
         return
     if not any(each.startswith(f"{path}/") for each in without):

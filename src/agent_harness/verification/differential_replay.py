@@ -29,7 +29,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Repeat the recorded calls in a process without a test runner. Add a finding if an answer differs."""
+    """Add a finding if a recorded call gives another answer outside tests."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -71,14 +71,13 @@ def replay(case: Case) -> None:
 
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
-    """Return the calls that give a different answer outside tests, and the number of compared calls.
-    ``inside`` makes calls in a test. ``plain`` makes calls outside tests, after importing modules or files. The user's
-    ``conftests`` may prepare a call, so a difference counts only if it persists after they are imported."""
+    """Return the calls whose answer differs outside tests, and the number of compared calls."""
     same = {call: call.answer for call in _shuffled(seen.recorded)}
     compared: set[RecordedCall] = set()
     other = _otherwise(seen, inside, plain, same, compared)
     for _ in range(_CONFIRMED):
         other = _otherwise(seen, inside, plain, other, set()) if other else other
+    # the user's conftests may prepare a call, so only a lasting difference counts
     if other and conftests:
         calls = list(other)
         ready = dict(zip(calls, plain(calls, sorted(conftests)), strict=True))
@@ -99,8 +98,7 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Make each call inside a test, then outside tests. For the calls that give the recorded answer only inside a test,
-    return the answers outside. Add to ``compared`` the calls that gave an answer in both places."""
+    """Return the answers outside tests that differ from the answers inside a test."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
@@ -114,8 +112,8 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls in a shuffled order. The same calls always get the same order."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
+    # the same calls always get the same order
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
 
@@ -125,7 +123,6 @@ def _agrees(recorded: str, answer: str | None) -> bool:
 
 
 def _alike(inside: str, outside: str, program: str) -> bool:
-    """Return True if two answers are equal. The name of the running program may differ, as in help texts."""
     return inside == outside or outside.replace(_PROGRAM, program) == inside
 
 
@@ -141,9 +138,7 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make the calls in a Python process without a test runner. Return the answers, or None for a call without an
-    answer.
-    ``imports`` are folders to import from. ``first`` are modules or checkout files to import before the calls."""
+    """Make the calls in a Python process without a test runner, and return the answers."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
@@ -168,8 +163,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the environment variables of a process outside tests: the user's, the command's, and those recorded
-    variables whose names are in ``named``."""
+    """Return the environment variables of a process outside tests."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -177,13 +171,13 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Return the answers in a file. Return None if the file, which the work can forge, does not have ``count`` rows."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             rows = json.loads(file.read(_ANSWERS_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
+    # the work can forge this file
     if not isinstance(rows, list) or len(rows) != count:
         return None
     return [row if isinstance(row, str) else None for row in rows]

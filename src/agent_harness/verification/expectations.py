@@ -45,9 +45,7 @@ class ChangedCheck:
 def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
-    """Return versions of a check with changed values, in the order in which they run.
-    If no value can be changed, return []. ``data``: unchanged files with which the check compares results. The first
-    version changes all values. Versions with only the code, the command or the data changed may follow."""
+    """Return versions of a check with changed values, in the order in which they run."""
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
     if code:
@@ -73,9 +71,7 @@ def with_other_values(
 def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
-    """Return up to ``most`` versions of a check with one changed value each.
-    The last value of each file comes first, because only a check that runs to its end notices it. Data is changed only
-    if there are no other values. A value is skipped if the command probably does not reach it."""
+    """Return up to ``most`` versions of a check with one changed value each."""
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
     rows = [
@@ -83,6 +79,7 @@ def one_by_one(
         for path, (text, edits) in (code or ({} if words else values)).items()
     ]
     rows = [row for row in (*rows, [("", value) for value in _values(words) if not _OR.search(command)]) if row]
+    # only a check that runs to its end notices a last value
     chosen = [row[-1] for row in rows]
     for share in (0.0, 0.5, 0.25, 0.75):
         chosen += [each for row in rows if (each := row[int(share * (len(row) - 1))]) not in chosen]
@@ -118,7 +115,6 @@ def _line(text: str, at: int) -> str:
 
 
 def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
-    """Return the edits grouped by value. Edits that change several letters of one pattern form one group."""
     found: list[list[Edit]] = []
     for edit in sorted(edits):
         if found and edit.start < found[-1][-1].end + _NEAR:
@@ -160,7 +156,6 @@ def _changed(
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
 ) -> dict[str, Edited]:
-    """Return the text and the edits of each file, by path. Files without possible edits are omitted."""
     found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
@@ -174,7 +169,6 @@ def _changed(
 
 
 def _language(path: str, content: bytes) -> str:
-    """Return the language of a file, found by its name or first line. Return ``data`` for data files."""
     suffix = posixpath.splitext(path)[1].lower()
     if is_makefile(path):
         return "make"

@@ -23,8 +23,7 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 
 def extends(before: _Function, after: _Function) -> bool:
-    """Return True if calls written for ``before`` have the same effect with ``after``. New parameters need constant
-    defaults. With these defaults, the code must be the same as before. The messages of assertions are ignored."""
+    """Return True if existing calls have the same effect after the change."""
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
         return False
@@ -41,7 +40,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function only gained assertions that neither rebind a name it uses nor skip the test."""
+    """Return True if a function only gained assertions that affect nothing else."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -55,7 +54,7 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if a test runs its old statements in order, and then new statements that neither skip nor end it."""
+    """Return True if a test only gained statements at its end."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -77,7 +76,6 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """Return True for an assertion, or for a call that must raise. A statement that skips or patches does not count."""
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
@@ -103,7 +101,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """Return the new parameters with their defaults, or None if an existing call could get another meaning."""
+    """Return the defaults of new parameters, or None if existing calls could change meaning."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None
@@ -128,7 +126,6 @@ def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, 
 
 
 def _binds(statement: ast.stmt, names: Collection[str]) -> bool:
-    """Return True if the statement may rebind one of the names, or may look up names dynamically."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             if node.id in _LOOKING or (node.id in names and not isinstance(node.ctx, ast.Load)):
@@ -207,7 +204,6 @@ def _is_constant(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that run after constant conditions are evaluated. Omit ``pass`` and docstrings."""
     for statement in body:
         if isinstance(statement, ast.If) and _is_constant(statement.test):
             yield from _settled(statement.body if statement.test.value else statement.orelse)
@@ -223,7 +219,6 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Return True if a ``pytest_addoption`` function gained only options, with names that pytest does not use."""
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -282,7 +277,7 @@ def _is_option_word(keyword: ast.keyword) -> bool:
 
 
 def without_levels(tree: ast.Module) -> ast.Module:
-    """Return a copy in which all relative imports have level 1, to compare modules of different folders."""
+    # to compare modules of different folders
     found = copy.deepcopy(tree)
     for node in ast.walk(found):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -291,7 +286,7 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True for an import, test, helper or constant. Such a statement does not affect other test code."""
+    """Return True for an import, test, helper or constant."""
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

@@ -18,7 +18,7 @@ RED, GREEN = "red", "green"
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Grade of a passed check. ``basis`` is a clause that says why the grade was given or why it is not higher."""
+    """Grade of a passed check; ``basis`` is a clause that gives the reason."""
 
     word: str
     basis: str
@@ -29,7 +29,6 @@ class Grade:
 
 
 def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
-    """Return the grade of an accepted verdict. With ``needs_change``, the grade is ``unchanged`` if nothing changed."""
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged and needs_change,
@@ -51,10 +50,7 @@ def grade_of(
     trusted: bool = False,
     replayed: str = "",
 ) -> Grade:
-    """Return the grade of a check that passed.
-    ``red_before``: the check's result on the base commit, which is ``red``, ``green`` or another word.
-    ``noticed``: True if the check failed with changed expected values, None if this was not tried (see ``not_asked``).
-    ``trusted``: ``trust: fast`` is set. ``replayed``: text about the calls that were replayed outside tests."""
+    """Return a passed check's grade; ``noticed`` is None if changed values were not tried."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
         return same if unchanged else Grade(CHECKED, "the check already passed before the work")

@@ -111,12 +111,10 @@ def file_of(node: str) -> str:
 
 
 def belongs(path: str, nodes: Collection[str]) -> bool:
-    """Return True if the path is the file of a listed node id, or is in a listed folder."""
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
 def is_test_side(path: str, protection: ProtectedFiles) -> bool:
-    """Return True if the path has the name of a test that judges the work, or of a test's support file."""
     if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
@@ -198,9 +196,9 @@ class Guard:
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed files that a run of the check on the base commit takes from the candidate.
-        Files with a test name are included, because the command does not always show which tests it runs."""
+        """Return the changed files that a run on the base commit takes from the candidate."""
         side = {*found.test_side, *self.new_checks(changes)}
+        # a command does not always show which tests it runs
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
 
     def new_checks(self, changes: CandidateChanges) -> set[str]:
@@ -209,15 +207,13 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if the file is a check, judged by its name or by the make goals and scripts that are run."""
+        """Return True if the name of the file, or of a goal in it, marks a check."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the contents of the check's files, and of unchanged data with which the check may compare results.
-        A new file counts only if its name marks a test, or if it is a check used by the command. If the command selects
-        tests, other tests are excluded."""
+        """Return the contents of the check's files, and of data that they may compare."""
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
@@ -251,8 +247,7 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding, or a less severe one if no tests existed before the work.
-    If the user allows the change, yield a less severe finding or nothing."""
+    """Yield the finding, made less severe or omitted if the user allows the change."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
@@ -269,7 +264,7 @@ def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield a finding for each older test that can no longer fail or has lost its assertions."""
+    """Yield a finding for each older test that can no longer fail or asserts nothing."""
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -351,7 +346,6 @@ def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> It
 
 
 def _picks_tests(source: bytes | None) -> bool:
-    """Return True if a module defines ``load_tests``, a hook with which unittest selects tests."""
     tree = sources.parse(source)
     return tree is not None and any("load_tests" in sources.bound(statement) for statement in tree.body)
 
@@ -372,7 +366,6 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield findings on a changed product file: on its code, on its doctests, and on its use as data by older tests."""
     yield from product_findings(change, protection)
     if kind.read:
         message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
@@ -382,9 +375,7 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the test files that the work moved, as old path to new path.
-    A moved file is a new test file with the same content as a deleted one. Test files that the check mentions do not
-    count. If too many files were moved to verify them all, the result is empty."""
+    """Return the test files that the work moved, as old path to new path."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
@@ -406,7 +397,6 @@ def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: Pr
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Return True if moved tests could load a new support file instead of an older file with the same name."""
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):
@@ -419,7 +409,6 @@ def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateCh
 
 
 def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
-    """Return True if an older test file of another feature only gained tests."""
     if change.status != "M" or change.link or not (kind.test and not kind.own and change.path.endswith(".py")):
         return False
     return not sources.same(change.before, change.after) and sources.only_gains_tests(change.before, change.after)
@@ -438,7 +427,7 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield findings on a file with tests of verified features. Only the tests of the assigned feature may change."""
+    """Yield findings on changed tests of verified features."""
     if change.status == "A":
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
@@ -453,15 +442,13 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed test or support file that was given with the item. Only additions are allowed."""
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
-    """Yield the findings on a changed support file of older tests.
-    Python code may only be added. For any other file, a finding says that older tests run with its base version."""
+    """Yield the findings on a changed support file of older tests."""
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
@@ -475,7 +462,6 @@ def _support(change: FileChange) -> Iterator[Finding]:
 
 
 def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings on changed doctests. Examples that passed must not change, but examples may be added."""
     reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
     if reasons:
         message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
@@ -546,7 +532,6 @@ def _acts(change: FileChange) -> bool:
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield findings on the session's own tests: tests that load plugins, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
     for path, tree in trees.items():
@@ -562,13 +547,12 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Return the non-test files that test code opened. ``opened`` has pairs: a file, and the code that opened it."""
+    """Return the non-test files that test code opened, from pairs of file and opener."""
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
 
 
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
-    """Return the files that product code opened. ``opened`` has pairs: a file, and the code that opened it."""
     everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

@@ -56,7 +56,6 @@ def judge(
     stop: Stop | None = None,
 ) -> Verdict:
     """Return the verdict on a session's work in a project whose test runner reports test ids.
-    ``on_step`` gets the name of a step, its state ("started", "passed", "warned" or "failed"), and its run or None.
     Raise ``Interrupted`` if ``stop`` returns True."""
     hold = {file_of(node) for node in claim.baseline}
     checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
@@ -112,8 +111,7 @@ def judge_command(
     stop: Stop | None = None,
 ) -> Verdict:
     """Return the verdict on ``candidate``, judged by a shell command.
-    ``base`` is the commit before the work. ``stop`` is called ten times a second while a command runs. Raise
-    ``Refused`` if no folder for a checkout is available, or ``GitFailed`` if a commit cannot be read."""
+    Raise ``Refused`` or ``GitFailed`` if no checkout can be made."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
         case.remembered = remembered or Remembered(None)
@@ -122,7 +120,6 @@ def judge_command(
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
-    """Return the findings of the rules on protected files. No command runs."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), None)
         _walk(case, (_rules,))
@@ -130,9 +127,8 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
-    """Return the verdict on a command that passed in the project folder, after more runs in a checkout.
-    Reject the candidate if a run is not trusted, if tests were skipped, or if the check cannot fail. A failure only in
-    the checkout rejects nothing, because the command may need files that are in no commit."""
+    """Verify in a checkout work whose command already passed in the project folder."""
+    # a failure only in the checkout rejects nothing, because the command may need files that are in no commit
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
         case.survey, runner.asks_folder = case.guard.survey(case.changes), False
@@ -143,7 +139,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Return the verdict of a command that runs only on ``commit``. Raise the same errors as ``judge_command``."""
+    """Run the command only on ``commit``, and return the verdict."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False
@@ -161,7 +157,7 @@ def run_on_older_code(
     environment: RunEnvironment,
     timeout_seconds: float = 1800.0,
 ) -> Run:
-    """Run the candidate's tests and their support files on the code of an older commit. Return the run."""
+    """Run the candidate's tests on the code of an older commit."""
     with git.objects() as objects:
         changes = between(git, objects, code, candidate, wanted=lambda _: False)
     side = survey(changes, ProtectedFiles(test_files=frozenset(test_files))).test_side
@@ -211,7 +207,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes, both with the work's new check files that the command uses."""
+    """Return the guard and the changes, extended by check files that the work added."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -283,7 +279,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding if tests were skipped, unless a file of the check or another test file mentions skipping."""
+    """Return a finding if tests were skipped and no test file mentions skipping."""
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -299,7 +295,6 @@ def _left_out(case: Case, run: Run) -> Told | None:
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:
-    """Return True if the check passes with the pytest plugins and linked files that appeared during the work."""
     if not (case.runner.blocked[0] or case.runner.left_out):
         return False
     loading = case.runner.with_what_came()
@@ -309,9 +304,10 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """Add a finding if the check does not run a moved test. To find out, make the moved test fail and run the check."""
+    """Add a finding if the check does not run a moved test."""
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
+        # the moved tests fail here, so a check that runs them fails too
         failing = Edits({new: with_failing_tests(texts[new] or b"")})
         terms = RunAsked(seconds=case.strictness.timeout_seconds, overlays=(failing,), plain=True)
         run = case.part(command, terms)
@@ -343,7 +339,7 @@ def _before(case: Case) -> None:
 
 
 def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
-    """Return the check's result on the base commit (RED, GREEN or NOT_RUN), and the candidate's passing tests."""
+    """Return the check's result on the base commit, and the candidate's passing tests."""
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
     before, now = (case.objects.tree_of(commit) for commit in (case.base, case.candidate))
@@ -363,12 +359,12 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
 
 
 def _style(case: Case) -> None:
-    """Add a finding if the linter fails or is missing. A missing linter never rejects the work. (C55)"""
     if case.lint is None:
         return
     with case.step("lint"):
         run = case.run("lint", case.lint, plain=True)
         if run.exit_code in (None, CANNOT_RUN, NOT_FOUND) or "No module named" in run.output[-400:]:
+            # a missing linter never rejects the work (C55)
             case.find("lint_unavailable", f"lint unavailable: {case.lint}", problem=run.problem)
         elif run.exit_code:
             case.find("lint", "Lint errors introduced. Agent should fix", exit_code=run.exit_code)

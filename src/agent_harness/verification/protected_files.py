@@ -25,13 +25,12 @@ _MOST_OTHERS = 200
 
 
 def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files that any of the commands mentions or loads. ``sets_up``: the commands prove nothing."""
     return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionClaim:
-    """Facts about a session's work on a feature, as known before verification. A command that is None does not run."""
+    """Facts about a session's work on a feature, known before verification."""
 
     base: str  # the last accepted commit
     candidate: str
@@ -94,7 +93,7 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves. ``item`` is the item's name in messages."""
+    """Return the protected files of an item that a command proves."""
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),
@@ -118,7 +117,6 @@ def of_command(
 
 
 def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> ProtectedFiles | None:
-    """Return the protected files of the checks of other items. Return None if there are no such checks."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
     protection = of_command(tree, named, may_change=may_change, asked=asked, item=item)
@@ -126,7 +124,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return fields of ``ProtectedFiles`` for the base commit: conftests, variables, plugins and import folders."""
+    """Return the fields of ``ProtectedFiles`` that describe pytest in the base commit."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -146,7 +144,6 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
 
 
 def _of_pytest(texts: Iterable[str]) -> list[str]:
-    """Return the commands in these texts that mention pytest, or that are the only command of their text."""
     found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
     return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
 

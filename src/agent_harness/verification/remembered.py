@@ -12,20 +12,18 @@ _MOST_KEPT = 1000  # answers kept, the newest
 
 
 class Remembered:
-    """Check results by tree and command, stored in one file outside the project.
-    If the path is None, nothing is stored. A lost or altered record costs one more run, or at worst a wrong warning. An
-    altered record can reject work only if ``requires_red`` is ``reject``."""
+    """Check results by tree and command, stored in one file outside the project."""
+
+    # An altered record costs a run or a wrong warning; it can reject work only if ``requires_red`` is ``reject``.
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = os.fspath(path) if path else None
 
     def get(self, tree: str, folder: str, command: str) -> str | None:
-        """Return the stored result, RED (failed) or GREEN (passed), or None if no result is stored."""
         found = self._read().get(_key(tree, folder, command))
         return found if found in (RED, GREEN) else None
 
     def put(self, tree: str, folder: str, command: str, answer: str) -> None:
-        """Store the result ``answer``. A write error is ignored."""
         if self._path is None:
             return
         known = self._read()

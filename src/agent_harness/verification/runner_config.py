@@ -52,7 +52,6 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """Return True if test runners collect the file because of its name or folder, such as ``__tests__``."""
     pure = PurePosixPath(path)
     by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
     return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
@@ -63,7 +62,6 @@ def in_test_folder(path: str) -> bool:
 
 
 def is_conftest(path: str) -> bool:
-    """Return True for a ``conftest.py`` in any folder. Upper and lower case count as the same."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
@@ -80,8 +78,7 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is refused, or None if it is allowed.
-    ``before`` or ``after`` is None for a missing file."""
+    """Return why a change to test runner settings is refused, or None."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides which settings file pytest uses"
@@ -129,13 +126,12 @@ def _entries(key: str, value: object) -> list[str]:
 
 
 def decides(path: PurePath | str, content: bytes | None) -> bool:
-    """Return True if pytest uses this file as its settings file and ignores later files in its search."""
     name = PurePath(path).name.lower()
     return content is not None and (name in _OWN_FILES or settings(name, content) != {})
 
 
 def settings(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """Return the pytest options in a file. Return ``None`` for an unreadable file, and {} if there are no options."""
+    """Return the pytest options in a file, or None if it is unreadable."""
     if content is None:
         return {}
     name = PurePosixPath(path).name.lower()
@@ -178,7 +174,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file hides a module or runs when Python or pytest starts, or None if it does neither."""
+    """Return why a changed file hides a module or runs at start-up, or None."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -213,7 +209,6 @@ def _started_from(pure: PurePosixPath, content: bytes | None) -> str | None:
 
 
 def _top_module(pure: PurePosixPath, *, link: bool) -> tuple[str, str]:
-    """Return the import folder and module name of a path, or two empty strings if it cannot be imported."""
     name, suffix = pure.name.split(".")[0], pure.suffix
     if pure.name == "__init__.py":
         return _folder(pure.parent), pure.parent.name
@@ -232,7 +227,7 @@ def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
 
 
 def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
-    """Return True if the folder is on the import path: a known import folder, or a test folder that pytest adds."""
+    """Return True if the folder is on the import path, also if pytest adds it."""
     if folder in roots:
         return True
     paths = changes.before | changes.after
@@ -243,7 +238,6 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """Return the lowest folder that contains a test file and is not a Python package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

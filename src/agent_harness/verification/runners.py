@@ -27,7 +27,7 @@ from agent_harness.verification.verdict import IMPORTANT, Finding, Run, listed, 
 
 
 class Told(NamedTuple):
-    """Facts for a finding about a run: its code, message and data."""
+    """Code, message and data of a finding about a run."""
 
     code: str
     message: str
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """Base class for objects that run commands on commits and interpret the results of a check."""
+    """Base class of objects that run commands on commits and interpret check results."""
 
     git: Git
     subject = "The feature's tests"  # in messages
@@ -66,7 +66,7 @@ class Runner(ABC):
             return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """Run the check on ``commit``. Return the run, including the committed files that it changed."""
+        """Return the run of the check on ``commit`` with the committed files that it changed."""
         with self.place(commit, terms.overlays) as checkout:
             return replace(self.start(checkout, command, terms), rewritten=checkout.rewritten())
 
@@ -76,11 +76,11 @@ class Runner(ABC):
 
     @abstractmethod
     def on_failure(self, run: Run) -> Told | None:
-        """Return a finding about a check that did not pass, or None if the output of the check says enough."""
+        """Return a finding that explains a failed check, or None."""
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if a check passed but proves too little. Otherwise return None."""
+        """Return a finding if a passed check proves too little, or None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         return {file_of(node) for node in nodes}
@@ -92,12 +92,12 @@ class Runner(ABC):
     @property
     @abstractmethod
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Pytest plugins that were installed during the work and are not loaded, and the files that register them."""
+        """Pytest plugins installed during the work, and the files that register them."""
 
     @property
     @abstractmethod
     def left_out(self) -> Sequence[str]:
-        """Files that appeared in linked folders during the work. Checkouts do not contain them."""
+        """Files that appeared in linked folders during the work, which checkouts omit."""
 
     @abstractmethod
     def with_what_came(self) -> Self: ...
@@ -106,7 +106,7 @@ class Runner(ABC):
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return a command's interpreter, or "" if it is not trusted. ``said``: the interpreter that a run reported."""
+        """Return a command's interpreter, or "" if it is not trusted."""
 
     @abstractmethod
     def plain_variables(self, checkout: Checkout) -> Mapping[str, str]: ...
@@ -114,7 +114,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def import_roots(self) -> Collection[str]:
-        """Folders from which the project's environments import modules. Test runner settings are not considered."""
+        """Folders from which the project's environments import modules."""
 
     @abstractmethod
     def imports(self, checkout: Checkout) -> list[str]: ...

@@ -66,26 +66,18 @@ def parse(source: bytes | None) -> ast.Module | None:
 
 
 def _dump(tree: ast.Module, *, below: int) -> str:
-    """Return the tree as text, computed ``below`` stack frames deeper than necessary.
-    A tree that is nested too deeply then fails here and not in a later step."""
+    # a tree that is nested too deeply fails here and not in a later step
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
 
 def same(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if two sources are valid Python and differ only in comments and layout."""
     one, two = parse(before), parse(after)
     return one is not None and two is not None and ast.dump(one) == ast.dump(two)
 
 
 def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
-    """Return the names of statements in ``before`` that ``after`` removes, changes or overrides.
-    These changes are allowed:
-    * changed placeholders, and changed imports that no older code needs (neither is allowed if ``strict`` is set)
-    * changes to the tests listed in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``)
-    * an import of more names, and new statements at the end of a test
-    * new assertions, and new parameters that do not affect existing calls (``extension``)
-    A new name overrides older code if it affects a whole module (``pytestmark``, ``setup_module``), or if it is the
-    name of a built-in function that older code uses."""
+    """Return the names of statements that ``after`` removes, changes or overrides."""
+    # allowed: changed placeholders, tests in ``free``, wider imports, assertions, statements at a test's end
     return list(_changed(before.body, after.body, frozenset(free), "", strict))
 
 
@@ -130,18 +122,17 @@ def _changed(
 
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
-    """Return the names that older code uses and whose import was changed or removed.
-    Other files may use the names of a file without tests. In such a file, each rebound name counts as used."""
+    """Return the names that older code uses and whose import changed."""
     old, new = _origins(before), _origins(after)
     different = {name for name, meant in old.items() if new.get(name) != meant}
     staying = [s for s in before if not (isinstance(s, _Import) or _is_placeholder(s))]
     staying = [s for s in staying if inside + (_name(s) or "") not in free]
     taken = {name for statement in after for name in bound(statement)}
+    # other files may use the names of a file without tests
     return different & ({"*", *_loaded(staying)} if any(_tests(before, "")) else taken)
 
 
 def _origins(body: Sequence[ast.stmt]) -> dict[str, set[tuple[int, str, str]]]:
-    """Return the origins of each imported name in these statements."""
     found: dict[str, set[tuple[int, str, str]]] = {}
     for statement in body:
         if isinstance(statement, _Import):
@@ -158,8 +149,7 @@ def _loaded(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if a test file keeps its statements and imports and gains only independent test code.
-    A new name must not be a fixture that older tests request, or a name that pytest calls."""
+    """Return True if the only change to a test file is new, independent test code."""
     one, two = parse(before), parse(after)
     if one is None or two is None or changed(one, two, strict=True):
         return False
@@ -169,8 +159,7 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the additions to a test file that may affect older tests, each as a clause. These are hooks, automatic
-    fixtures, fixtures that older tests request, code that runs at import, and effects outside the file."""
+    """Return the additions to a test file that may affect older tests."""
     asked = {node.arg for node in ast.walk(before) if isinstance(node, ast.arg)}
     known = {name for statement in before.body for name in bound(statement)}
     found: list[str] = []
@@ -194,7 +183,6 @@ def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _makes_automatic(maker: ast.expr) -> bool:
-    """Return True if the expression sets ``autouse``, or calls a fixture function with ``**`` arguments."""
     return any(
         keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
         for call in ast.walk(maker)
@@ -216,7 +204,6 @@ def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
 
 
 def is_moved(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if two test files are equal apart from comments, layout and levels of relative imports."""
     one, two = parse(before), parse(after)
     if one is None or two is None:
         return False
@@ -227,14 +214,13 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
-    """Return the ``known`` doctests whose existing examples changed. New examples after them are allowed."""
+    """Return the ``known`` doctests whose existing examples changed."""
     old, new = _documentation(before), _documentation(after)
     rows = [(name, text) for name, text in old.items() if any(not name or each.endswith(f".{name}") for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
 
 
 def _documentation(source: bytes | None) -> dict[str, str]:
-    """Return each docstring, which may contain examples, by name. For another language, return the whole text."""
     tree = parse(source)
     if tree is None:
         return {"": (source or b"").decode("utf-8", "replace")}
@@ -250,7 +236,6 @@ def _documentation(source: bytes | None) -> dict[str, str]:
 
 
 def _continues_examples(before: str, after: str | None) -> bool:
-    """Return True if ``after`` begins with all examples of ``before``. The prose around the examples is ignored."""
     import doctest  # it is slow to import, and rarely needed
 
     try:
@@ -262,7 +247,7 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source with each test changed so that it fails. Raise ``ValueError`` if the source is invalid."""
+    """Return the source with each test changed to fail, or raise ``ValueError``."""
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -287,7 +272,7 @@ def bound(statement: ast.stmt) -> set[str]:
 
 
 def _inherited(before: ast.ClassDef, after: ast.ClassDef) -> list[str]:
-    """Return the new members of a test class that may override inherited members, such as unittest's assertions."""
+    """Return a test class's new members that may override inherited ones, such as assertions."""
     if not before.bases or not any(_tests(before.body, "")):
         return []
     names = {name for statement in added(before.body, after.body) for name in bound(statement)}
@@ -311,13 +296,12 @@ def _name(statement: ast.stmt) -> str | None:
 
 
 def _is_placeholder(statement: ast.stmt) -> bool:
-    """Return True if a test only fails, skips or does nothing, because its feature does not exist yet. Another function
-    counts only if it says that it is a placeholder, because tests may need a helper that does nothing."""
     if not isinstance(statement, _Function):
         return False
     body = [part for part in statement.body if not is_text(part)]
     if statement.name.startswith("test"):
         return all(isinstance(part, ast.Pass | ast.Raise) or _gives_up(part) for part in body)
+    # tests may need a helper that does nothing
     return bool(body) and all(_gives_up(part) or is_to_come(part) for part in body)
 
 
@@ -345,7 +329,7 @@ def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stm
 
 
 def dotted(node: ast.AST) -> str:
-    """Return a dotted name such as ``a.b.c``. Calls are removed: ``patch(...).start`` becomes ``patch.start``."""
+    """Return a dotted name such as ``a.b.c``, with calls removed."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call):
@@ -367,7 +351,6 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 
 
 def tests(tree: ast.Module) -> dict[str, _Function]:
-    """Return the test functions by name (``test_x``, ``TestY::test_z``), as pytest and unittest find them."""
     return dict(_tests(tree.body, ""))
 
 
@@ -407,7 +390,7 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """Return True if no test can fail by an assertion. ``node`` limits the search to one test or test class."""
+    """Return True if no test in the file, or in ``node``, can fail by an assertion."""
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
@@ -415,8 +398,7 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
 
 
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the tests that can no longer fail, whatever the product does.
-    A test can still fail if it runs code outside itself, or if it requests a new fixture."""
+    """Return the tests that can no longer fail, whatever the product does."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
     asked = {name: _asked(new.tests[name]) - _asked(old.tests[name]) for name in both}
@@ -424,7 +406,6 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def weakened(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the tests that lost all assertions. They fail only if their code or a fixture raises an error."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests and name not in emptied(before, after)]
     return [name for name in both if old.test(name).asserts and not new.test(name).asserts]
@@ -437,7 +418,7 @@ def assertions(tree: ast.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """Number of places in code that can fail. ``asserts`` counts assertions, ``runs`` all places that may raise."""
+    """Number of places in code that can fail, and of assertions among them."""
 
     asserts: int = 0
     runs: int = 0
@@ -456,7 +437,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 @dataclass(slots=True)
 class _KnownFunctions:
-    """Tests of one file, and the functions that they may call. Each function is analyzed once."""
+    """Tests of one file and functions that they call, each analyzed once."""
 
     tests: dict[str, _Function]
     functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
@@ -480,8 +461,7 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return the failure counts of a called function of this file.
-        Return None for other functions and for calls that are nested too deeply."""
+        """Return how often a called function of this file can fail, or None for other functions."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -512,7 +492,7 @@ _Named = ast.Name | ast.Attribute
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """Analysis of a function's statements in the order in which they run. Unreachable statements are skipped."""
+    """Analysis of a function's statements in running order, without unreachable ones."""
 
     known: _KnownFunctions
     inside: str  # the class
@@ -520,7 +500,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the failure counts of a block. ``is_sure``: it always runs, so raising an error asserts nothing."""
+        """Return how often a block can fail; ``is_sure``: it always runs."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -588,7 +568,6 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """Return the failure counts of calls and lookups in an expression. A lambda in it counts as called."""
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -635,7 +614,6 @@ def _skips(statement: ast.stmt) -> bool:
 
 
 def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
-    """Return the failure counts that remain if the code catches and ignores exceptions of this kind."""
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     names = {dotted(each).split(".")[-1] if each is not None else "Exception" for each in kinds}
     if names & _BROAD:
@@ -650,7 +628,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return True if a condition cannot depend on the product, such as a literal or a comparison with itself."""
+    """Return True if a condition cannot depend on the product, such as a literal."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
@@ -678,7 +656,6 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _asserts_a_constant(call: ast.Call) -> bool:
-    """Return True for an assertion that cannot fail, such as ``self.assertTrue(True)`` or ``assert_equal(x, x)``."""
     owner, _, last = dotted(call.func).rpartition(".")
     if len(call.args) > 1 and "qual" in last and ast.dump(call.args[0]) == ast.dump(call.args[1]):
         return True
@@ -692,9 +669,7 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Return a text for each effect that test code has outside itself, such as a patched module.
-    ``roots`` limits the names whose attributes count. Effects that are undone automatically do not count:
-    ``monkeypatch``, and ``mock.patch`` as a context manager or decorator."""
+    """Describe each effect that test code has outside itself, such as a patched module."""
     if roots is None:
         named = (
             each for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names
@@ -705,14 +680,12 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return the effects outside the test file that ``after`` has and ``before`` does not have."""
+    """Return the effects outside the test file that only ``after`` has."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
 
 def acts_at_import(tree: ast.Module) -> bool:
-    """Return True if importing this test module has a side effect, such as a change to another module.
-    Definitions, imports, assignments to own names and additions to ``sys.path`` do not count."""
     return any(_acts(statement) for statement in tree.body)
 
 
@@ -752,7 +725,6 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
 
 
 def _patches(target: ast.expr) -> bool:
-    """Return True if an assignment to ``target`` patches code: an attribute, or an item of ``sys.modules``."""
     if isinstance(target, ast.Attribute):
         return True
     return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
@@ -773,15 +745,12 @@ def _root(node: ast.AST) -> str:
 
 
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
-    """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
-    Plain statements add no hook, autouse fixture or plugin, and patch nothing at import. They call only functions that
-    create a value, such as a path. ``module`` is the whole file. (C54)"""
+    """Return why new ``conftest.py`` statements are more than plain fixtures and helpers. (C54)"""
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]
 
 
 def _imported(module: ast.Module) -> dict[str, str]:
-    """Return each name that only one import binds, with the imported object."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -815,7 +784,6 @@ def _bound_here(node: ast.AST) -> tuple[str, ...]:
 
 
 def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
-    """Return True for a call that only creates a value, such as a path. ``known`` maps names to imported objects."""
     if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
         return _is_path(call.func.value, known)
     root, _, rest = _chain(call.func).partition(".")
@@ -824,7 +792,6 @@ def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
 
 
 def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
-    """Return True if an expression is ``pathlib.Path(...)``, one of its parents, or a path joined to it."""
     while not isinstance(node, ast.Call):
         if (isinstance(node, ast.Attribute) and node.attr in ("parent", "parents")) or isinstance(node, ast.Subscript):
             node = node.value
@@ -837,7 +804,6 @@ def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
 
 
 def _chain(node: ast.expr) -> str:
-    """Return the dotted name in an expression. The name of a call's attribute begins with a dot."""
     if isinstance(node, ast.Attribute):
         return f"{_chain(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""

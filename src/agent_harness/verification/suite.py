@@ -35,9 +35,7 @@ class SuiteStage:
             self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
-        """Run the older tests with the base version of the files that they read, and report failures.
-        ``values`` are changed data files that a program in a test may have read. A data file that product code opens is
-        reported only if the tests also fail on the base commit with the new data."""
+        """Run the older tests with the base version of changed data, and report failures."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
@@ -71,8 +69,7 @@ class SuiteStage:
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Return the baseline tests that were deleted from files whose change the user allows. A test is omitted if
-        another test of its file failed. A test is also omitted if a verified feature would lose its last test."""
+        """Return the baseline tests that were deleted from files whose change the user allows."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
         broken = {file_of(node) for node in report.failing}
@@ -83,12 +80,11 @@ class SuiteStage:
         return out
 
     def _now(self, node: str) -> str:
-        """Return the id that a test has in the candidate, because its file may have moved."""
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
     def _compare(self, name: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
-        """Run the tests that newly fail once more. Add findings about flaky tests and regressions. (C62)"""
+        """Run newly failing tests again, and report flaky tests and regressions. (C62)"""
         case = self._case
         if not failing:
             return
@@ -122,12 +118,13 @@ class SuiteStage:
         return left
 
     def _is_own(self, node: str) -> bool:
-        """Return True if a test belongs only to the assigned feature. The feature's check judges this test. (C23)"""
+        """Return True if a test belongs only to the assigned feature."""
+        # the feature's check judges this test (C23)
         own = any(_holds(file, node) for file in self._case.guard.own_tests)
         return own and not any(_holds(file, node) for file in self._protected)
 
     def outcomes(self) -> dict[str, bool]:
-        """Return each test id, with True if the test passes on the candidate, both alone and in the suite."""
+        """Return each test id, with True if the test passes alone and in the suite."""
         case = self._case
         proof, suite, together = (case.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}

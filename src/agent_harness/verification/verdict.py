@@ -64,7 +64,7 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
 
 
 def listed(names: Collection[str], most: int = 5) -> str:
-    """Return the first ``most`` names in order as text, followed by the number of the other names."""
+    """Return the first names in order as text, and the number of the others."""
     shown = sorted(names)
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
@@ -105,7 +105,6 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """True if the command ended by itself: it was not stopped and exceeded no limit."""
         return not (self.timed_out or self.stopped or self.over_limit)
 
 
@@ -128,7 +127,6 @@ class Replayed:
 
     @property
     def share(self) -> str:
-        """Text for the user that says how many of the recorded calls were replayed."""
         return f"{self.compared} of {self.calls} calls were replayed"
 
 
@@ -172,7 +170,6 @@ class Verdict:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit status of the check, or None if the check did not run, timed out or was stopped."""
         return self.proof.exit_code if self.proof else None
 
     @property

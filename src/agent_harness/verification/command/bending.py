@@ -24,8 +24,7 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
-    """Return why a change to a file that commands load is refused, or None if the change is allowed.
-    ``asked`` is the item's text. A new file that this text mentions may set variables."""
+    """Return why a change to a file that commands load is refused, or None."""
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
         return next(filter(None, (_comes(change, each, is_named(change.path, asked)) for each in found)), None)
@@ -47,8 +46,7 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return in a few words how a change weakens a test or a support file, or None if it weakens nothing.
-    ``alone``: only the existing tests judge the work, so new code must not affect them."""
+    """Return how a change weakens a test or support file, or None."""
     if why := _obviously(change):
         return why
     if change.path.endswith(".py"):
@@ -101,7 +99,6 @@ def _obviously(change: FileChange) -> str | None:
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
-    """Return how the scripts or test settings of a changed ``package.json`` weaken a check, or None if they do not."""
     old, new = package_scripts(before), package_scripts(after)
     hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
     for_tests = [name for name in old if "test" in name]
@@ -122,12 +119,11 @@ def _member(content: bytes, name: str) -> object:
 
 
 def _text(content: bytes) -> str:
-    """Return the content as text with Unix line endings, because git may convert the line endings of a commit."""
+    # git may convert the line endings of a commit
     return content.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
 
 
 def _lines(path: str, content: bytes) -> list[Line]:
-    """Return the lines with their numbers, without empty lines and comments. A ``#!`` line is not a comment."""
     sign = "//" if PurePosixPath(path).suffix in _SLASHES else "#"
     numbered = ((number, line.strip()) for number, line in enumerate(_text(content).splitlines(), 1))
     return [each for each in numbered if each[1] and (not each[1].startswith(sign) or each[1].startswith("#!"))]

@@ -37,8 +37,7 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Run the check as a user would run it in a terminal. Reject the work if this run fails.
-    If it passes, but no recorded call could be repeated outside tests, grade the work "checked"."""
+    """Run the check as a user would in a terminal, and reject the work if it fails."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -55,7 +54,6 @@ def elsewhere(case: Case) -> None:
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the work is rejected, or an empty string. The function may also grade the work "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -91,8 +89,7 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Repeat the check as the harness runs it, but each time with one condition of a user's terminal. Return why the
-    work is rejected. If legitimate work could fail in the same way, return "" and grade the work "checked"."""
+    """Find out which condition of a user's terminal makes the check fail."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
@@ -104,6 +101,7 @@ def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Seq
         what = "when it cannot detect which program started it"
     elif as_a_person(overlays=rewritten):
         what = "with the user's home folder"
+    # legitimate work could fail in the same way, so it is not rejected
     case.noticed, case.not_asked = False, f"it passes when the harness runs it, but fails {what}"
     return ""
 
@@ -115,7 +113,7 @@ def _passes(case: Case, run: Run) -> bool:
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the project's ``harness-*`` files into the checkout, because code could notice their absence."""
+    # code could notice that they are missing
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
@@ -123,7 +121,6 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Set the modification time of the changed files some weeks back, as if the user ran the check weeks later."""
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
@@ -131,8 +128,6 @@ def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the file's content with one comment changed, or with an empty line added if it has no comment.
-    With ``is_formatted``, no line is added, because a formatter would complain about an empty last line."""
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):
@@ -141,6 +136,7 @@ def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
     if comments:
         at = comments[-1].end(1)
         return content[: at - 1] + (b"x" if content[at - 1 : at] != b"x" else b"y") + content[at:]
+    # a formatter complains about an empty last line
     if is_formatted or b"__END__" in content or b"__DATA__" in content:
         return content
     return content + b"\n"

@@ -37,9 +37,7 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Return the programs and Python interpreters that the commands may start. Their files are not yet read.
-    ``commands`` has pairs of a command and its folder. No interpreter is returned if no command starts Python.
-    ``confined``: omit files that a sandboxed agent cannot change. ``linked``: folders that checkouts link to."""
+    """Return the programs and Python interpreters that the commands may start."""
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
     root = texts[0][1] if texts else ""
@@ -70,7 +68,7 @@ def linked_by(folder: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return True if a command may start Python, directly or through a script or makefile in ``folder``."""
+    """Return True if a command starts Python, perhaps through a script or makefile in ``folder``."""
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)
@@ -84,7 +82,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """Paths of the files in a folder, as a set. The folder is read only when the set is used."""
+    """Set of the paths of a folder's files, read on first use."""
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -62,7 +62,7 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work in a folder without git. ``kept`` has the files from before the work, if known."""
+    """Return the verdict on work in a folder without git; ``kept``: the files before the work."""
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree
@@ -80,7 +80,7 @@ def judge_folder(
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in the folder and return the verdict. Changes of files are not examined."""
+    """Run the command in the folder and return the verdict, without examining changed files."""
     run = _runner(root, check, stop).run_here()
     message = f"The command {run.over_limit}, and was stopped; its result does not count"
     good = run.exit_code == 0
@@ -98,7 +98,7 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """Return copies of the files that affect the verdict. Call this function before the work begins."""
+    """Return copies of the files that affect the verdict, made before the work begins."""
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
@@ -138,8 +138,7 @@ def _change(path: str, kept: KeptFiles, protection: ProtectedFiles, now: Tree) -
 
 
 def folder_tree(root: str, *, besides: Collection[str] = ()) -> Tree | None:
-    """Return the files of a folder, or None if there are too many.
-    Symbolic links are not followed. Installed dependencies and the folders in ``besides`` are omitted."""
+    """Return the files of a folder, or None if there are too many."""
     paths: set[str] = set()
     links: dict[str, str] = {}
     out = {os.path.realpath(each) for each in besides}

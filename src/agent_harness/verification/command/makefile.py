@@ -60,7 +60,7 @@ class Makefile:
         return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
-        """Return each included file, with True if make ignores that the file is missing, as for ``-include``."""
+        """Return each included file, with True if make ignores that it is missing."""
         lines = (line.split() for line in map(self._expanded, self.others))
         found = (words for words in lines if words and words[0] in _INCLUDES)
         asks = any("$(wildcard" in line for line in self.others)
@@ -104,9 +104,7 @@ class Makefile:
 
 
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
-    """Return in a few words how a changed makefile weakens the rules for these goals, or None if it does not.
-    Rules for other goals may change, lists may grow, and rules and variables may be added. With ``sets_values``,
-    recipes may use added variables whose values are plain words."""
+    """Return how a changed makefile weakens the rules for these goals, or None."""
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
     return next(chain(_rules(old, new, wanted), _variables(old, new, sets_values), _lines(old, new)), None)
@@ -160,13 +158,11 @@ def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
 
 
 def _lengthened(before: str, after: str) -> bool:
-    """Return True if the list only gained words at its end, and the new words are plain names."""
     more = after.removeprefix(before).split()
     return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
 
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return True if the new list contains all words of the old list in the same order."""
     rest = iter(after)
     return all(any(word == other for other in rest) for word in before)
 

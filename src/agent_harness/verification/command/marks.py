@@ -31,11 +31,10 @@ exec /bin/sh "$@"
 def unmarked(
     folder: Path, variables: Mapping[str, str], folder_of_check: Path, checks: Mapping[str, bytes], *, marks: bool
 ) -> dict[str, str]:
-    """Return environment variables with which make, npm, Python and node load helper programs.
-    The helper programs hide from code which program started the check. With ``marks``, they hide nothing. ``checks``
-    are the files of the check. If one of them is a makefile that selects its own shell, make keeps this shell."""
+    """Return environment variables that keep code from seeing which program started it."""
     own = folder / "marks"
     (own / "bin").mkdir(parents=True)
+    # with ``marks``, the same programs start but hide nothing
     for name in () if marks else ("sitecustomize.py", "plain.cjs"):
         shutil.copy(_UNMARKED / name, own)
     programs = {own / "sh": _SHELL if not marks else '#!/bin/sh\nexec /bin/sh "$@"\n'}
@@ -61,7 +60,7 @@ def unmarked(
 
 
 def is_of_work(case: Case) -> bool:
-    """Return True if a changed file tries to detect what started it, and no file of the base commit does so."""
+    """Return True if the work, but not the base commit, tries to detect what started it."""
     candidate = tree_at(case.git, case.objects, case.candidate)
     changed = [change.path for change in case.changes.files if not is_test_file(change.path)]
     if not any(_OF_MARK.search(candidate.read(path) or b"") for path in changed):

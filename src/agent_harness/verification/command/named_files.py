@@ -105,7 +105,7 @@ _IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFile:
-    """File that does not exist, but that a command would read or run if somebody created it."""
+    """Missing file that a command would read or run if it existed."""
 
     pattern: str
     instead_of: str = ""  # the file whose place it takes
@@ -162,8 +162,7 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files that ``command`` mentions or loads, also through scripts, makefiles and ``package.json``.
-    With ``sets_up``, the command only sets up the environment and proves nothing."""
+    """Return the files that ``command`` mentions or loads, also through scripts and makefiles."""
     found = _Names(tree, sets_up)
     _read(found, command, "")
     return joined([found])
@@ -197,7 +196,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the files that shell commands use. ``filtered``: another program evaluates their output."""
+    """Add the files that shell commands use; with ``filtered``, another program reads their output."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -217,7 +216,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Add to ``found`` the files that one shell command uses. Return the working folder of the next command."""
+    """Add the files that one command uses, and return the folder of the next command."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -240,7 +239,7 @@ def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
-    """Yield the words of a command with variables and patterns expanded, once for each value of a loop variable."""
+    """Yield the words once for each value of the loop variables that they use."""
     used = dict.fromkeys(a or b for word in words for a, b in _USED.findall(word))
     names = [name for name in used if found.values.get(name)]
     for values in islice(product(*(found.values[name] for name in names)), _MOST_WAYS):
@@ -250,7 +249,6 @@ def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str
 
 
 def _files(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the files that match a shell pattern. Return the word itself if it is not a pattern or matches nothing."""
     if not _PATTERN.search(word) or "/" not in word + folder:
         return [word]
     wanted = _joined(folder, word)
@@ -292,7 +290,6 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files with expected output that a program compares, and files that ``test`` looks for."""
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -303,12 +300,11 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the programs that a command reads as input, such as SQL files with assertions."""
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that ``find`` or ``xargs`` starts, one for each file. Return other commands unchanged."""
+    """Return the commands that ``find`` or ``xargs`` starts, or the command itself."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -330,7 +326,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the files that a shell call uses, such as ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
+    """Add the files that a shell command such as ``sh X`` or ``eval TEXT`` uses."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
@@ -340,7 +336,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the tests among a script's arguments, because the script probably runs them."""
+    """Add the tests among a script's arguments, because the script probably runs them."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -349,7 +345,7 @@ def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bo
 def _script(
     found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None, handed: Sequence[str] = ()
 ) -> None:
-    """Add a script that a command runs. Search a shell script for more files, with ``handed`` as its arguments."""
+    """Add a script that a command runs, and the files that a shell script uses."""
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -391,7 +387,7 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add the modules that a checking program imports from its folder, and the scripts and data that it mentions."""
+    """Add the modules and files that a script of the check uses."""
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -415,7 +411,6 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add the module ``stem`` with an ending in ``ends``, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -460,7 +455,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the tests that a test runner gets as arguments. Without test arguments, add the whole folder."""
+    """Add the tests that a test runner gets as arguments, or else the whole folder."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -483,8 +478,7 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
-    """Yield the test file or folder that a word means.
-    The word is a path, a node id or a dotted name. With ``modules``, a name without a dot may also be a module."""
+    """Yield the test file or folder for a path, node id or dotted name."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -502,7 +496,6 @@ def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False)
 
 
 def _matching(found: _Names, program: str, before: str, word: str) -> set[str]:
-    """Return the test files whose paths contain the word, if the test runner selects by substring, as jest does."""
     chooses = program in ("jest", "vitest") and before not in ("-t", "--testNamePattern") and word not in _VERBS
     return {path for path in found.tree.paths if word in path and is_test_file(path)} if chooses else set()
 
@@ -549,7 +542,6 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
 
 
 def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
-    """Return the texts of a makefile and of the makefiles that it includes, by path."""
     texts: dict[str, str] = {}
     queue = [path]
     while queue and len(texts) < _MOST_FILES:
@@ -567,7 +559,7 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files that a package manager call uses, such as ``npm test``, ``yarn jest`` or ``bun test``."""
+    """Add the files that a package manager call such as ``npm test`` uses."""
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""
@@ -590,9 +582,9 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
 
 
 def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
-    """Return the arguments that a package manager passes to a script. npm passes no options that precede ``--``."""
     begin = next((at + 1 for at, word in enumerate(rest) if word in (name, *_SHORT_NAMES.get(name, ()))), len(rest))
     end = rest.index("--") if "--" in rest else len(rest)
+    # npm passes no options that precede ``--``
     own = [
         word
         for before, word in pairwise(("", *rest[begin:end]))
@@ -602,7 +594,6 @@ def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
 
 
 def package_scripts(content: bytes | None) -> dict[str, str]:
-    """Return the scripts of a ``package.json`` by name. The result is empty if the content cannot be parsed."""
     try:
         document = json.loads(content or b"{}")
     except (ValueError, RecursionError):
@@ -612,9 +603,9 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files that a program reads by default, except settings that several programs share."""
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
+    # settings that several programs share do not count
     shared = {"setup.cfg", "pyproject.toml"}
     for path in filter(None, (_resolved(found, name, folder) for name in names)):
         if PurePosixPath(path).name not in shared:
@@ -628,7 +619,6 @@ def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
 
 
 def _resolved(found: _Names, word: str, folder: str) -> str | None:
-    """Return the file that a word means in a folder, with symbolic links followed, or None if no file exists."""
     path = _joined(folder, word)
     seen: set[str] = set()
     while path in found.tree.links and path not in seen:

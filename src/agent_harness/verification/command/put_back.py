@@ -51,8 +51,7 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each changed data file, by path.
-    If the work changed only data, return {} unless the check compares the data with another changed file."""
+    """Return the base version of each changed data file, by path."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -62,8 +61,7 @@ def changed_values(case: Case) -> dict[str, bytes]:
 
 
 def _is_compared(case: Case, data: Collection[str]) -> bool:
-    """Return True if a program in the check gets two changed files as arguments, one of them in ``data``.
-    Search programs such as grep do not count, because they do not compare files with each other."""
+    """Return True if a program compares a file in ``data`` with another changed file."""
     changed = {change.path for change in case.changes.files if change.status != "D"}
     return any(
         len(named & changed) > 1 and named & {*data} and program not in _SEARCHES for program, named in _commands(case)
@@ -78,7 +76,6 @@ def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
 
 
 def _texts(case: Case) -> list[str]:
-    """Return the texts of the check and of its scripts in the base commit, or [] if it is not the only check."""
     if not case.guard.protection.alone:
         return []
     scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.protection.checks.scripts))
@@ -86,14 +83,14 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Return the base version, by path, of deleted files that the check reads through a pattern or a folder name.
-    A file that the check or the item mentions is omitted, because it was deleted on purpose."""
+    """Return the base version of deleted files that the check reads, by path."""
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
     gone = [change.path for change in case.work if change.status == "D" and not case.guard.has_rule(change.path)]
     reached = [
         path
         for path in gone
+        # a file that the check or the item mentions was deleted on purpose
         if not is_named(path, f"{texts}\n{case.asked}")
         and (any(fnmatch(path, each) for each in patterns) or f"{posixpath.dirname(path) or '.'}/" in texts)
     ]
@@ -102,7 +99,7 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work "checked" if the check compares a file that the work added, unless the check writes that file."""
+    """Grade the work "checked" if the check compares a file that the work added."""
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
@@ -120,7 +117,6 @@ def rewritten_values(case: Case) -> None:
 
 
 def replaced_parts(case: Case) -> None:
-    """Grade the work "checked" instead of "proven" if the work replaces a function of Python's standard library."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
@@ -156,8 +152,7 @@ def is_code(path: str) -> bool:
 
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
-    """Reject the work if the check fails after the ``returned`` files are restored to their base version.
-    Such a check passes only because the work changed the files, or deleted them if ``gone`` is not empty."""
+    """Reject the work if the check fails with the base version of the ``returned`` files."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
         if not _fails_with(case, command, files):
@@ -173,10 +168,10 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return True if the check fails with the contents ``files``. In a test report, only unchanged test files count."""
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
+    # only unchanged test files count in a report
     return not case.runner.files_of(run.seen.failing) <= {change.path for change in case.changes.files}
 
 
@@ -184,12 +179,11 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if code could detect the check's test runner, and the tests can also run without this runner."""
+    """Return True if code could detect the test runner, and the tests can run without it."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 
 def without_mark(case: Case, command: str) -> None:
-    """Run the tests so that code cannot detect the test runner. Reject the work if the tests fail."""
     if found := _NODE.fullmatch(command.strip()):
         plain = " && ".join(f"node {shlex.quote(file)}" for file in found["files"].split())
         run = _run(case, plain, {})
@@ -210,8 +204,8 @@ def _runs_go(case: Case, command: str) -> bool:
 
 
 def _without_mark_of_go(case: Case, command: str) -> None:
-    """Run Go tests in a program with an ordinary name. Reject the work if a package reported as ``ok`` has no passed
-    test. ``go test`` prints ``ok`` even if the program exits with 0 before its first test."""
+    """Reject the work if ``go test`` reports ``ok`` without a passed test."""
+    # ``go test`` prints ok even if the program exits with 0 before its first test
     run = _run(case, f"{_GO_ALONE}{command}", {})
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
         return
@@ -231,7 +225,6 @@ def _is_of_work(package: str, case: Case) -> bool:
 
 
 def packages_without_tests(output: str) -> list[str]:
-    """Return the packages that ``go test -v`` reports as ok, but in which no test passed or was skipped."""
     found: list[str] = []
     begin = 0
     for line in _GO_OK.finditer(output):
@@ -243,7 +236,6 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    """Run the command with these file contents. Files that the candidate deleted are restored."""
     there = {path: content for path, content in files.items() if path in case.changes.after}
     gone = [path for path in files if path not in there]
     overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))

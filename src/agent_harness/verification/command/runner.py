@@ -66,7 +66,7 @@ _SHOWN = 3  # names written out in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCheck:
-    """Settings of a check: the command that proves the work, and the strictness of the verdict on its result."""
+    """Settings of a check: its command and the strictness of the verdict."""
 
     command: str  # for ``sh -c``
     timeout_seconds: float = 300.0
@@ -94,7 +94,6 @@ class CommandCheck:
 
     @property
     def alone(self) -> "CommandCheck":
-        """Copy of the settings in which the check runs neither on the base commit nor with changed values."""
         return replace(self, requires_red=OFF, trust=FAST)
 
     @property
@@ -111,7 +110,7 @@ class CommandCheck:
 
 
 class CommandRunner(Runner):
-    """Runner for any check command. ``git.root`` is the project folder, even if the folder has no git repository."""
+    """Runner for any check command, also in a folder without git."""
 
     subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
     tests, item, ends_with = "The tests", "task", ""
@@ -172,16 +171,14 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """Run a command in the checkout, with the run recorder if the command may start pytest.
-        A command may ignore failed tests only if it also ignores them on the base commit. A command that fails before
-        pytest starts is run again without the recorder. A command that passes without pytest is accepted, unless it
-        starts pytest on the base commit."""
+        """Run a command in the checkout, with the run recorder if it may start pytest."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
         run = self._watched(parsed, checkout, terms)
         if terms.again:
             return run
+        # a command may ignore failed tests only if it also does so on the base commit
         if run.started and run.exit_code == 0 and run.goes_on and not (parsed.pytest or run.problem):
             run = run if self._known_before.goes_on else replace(run, report=None, problem=_WENT_ON)
         elif not run.started and run.ended:
@@ -221,9 +218,7 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Run the command as a user would, without a network. If possible, the checkout is at the project's path.
-        ``at_home``: the command can read the user's home folder. ``marks``: None loads no helper programs. False loads
-        helper programs that hide which program started the code. True loads helper programs that hide nothing."""
+        """Run the command as a user would, if possible at the project's path."""
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
@@ -232,6 +227,7 @@ class CommandRunner(Runner):
             {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(checkout)
         )
         cwd = Path(self.git.root) if laid else checkout.cwd
+        # False hides from code what started it; True loads the same programs, which hide nothing
         if marks is not None:
             variables |= unmarked(checkout.private, variables, cwd, checks or {}, marks=marks)
         done = run_command(
@@ -250,8 +246,7 @@ class CommandRunner(Runner):
         return run_of(command, checkout, done, (None, None), checkout.cwd)
 
     def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
-        """Return the mounts that show the checkout at the project's path, or an empty dictionary if this is impossible.
-        The mounted checkout hides the project, so mount points replace the links to the project's dependencies."""
+        """Return the mounts that show the checkout at the project's path, if possible."""
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
         if (
@@ -261,6 +256,7 @@ class CommandRunner(Runner):
         ):
             return {}
         laid = {top: ("rw", str(checkout.top))}
+        # the mounted checkout hides the project, so its links to dependencies become mount points
         for name in self._linked():
             place, source = checkout.cwd / name, root / name
             if place.is_symlink():
@@ -295,14 +291,13 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """True if pytest starts on the base commit, and the user allows no change to the files that start pytest."""
+        """True if the check must start pytest, as it does on the base commit."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started
 
     @property
     def _known_before(self) -> Run:
-        """The run of the command on the base commit. The command runs when the property is first read."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:
@@ -324,7 +319,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return a finding if the check failed, but its command exited with 0 or passes in the project folder."""
+        """Return a finding if a failed check exits with 0 or passes in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"
@@ -347,7 +342,7 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if tests were skipped while they ran, unless their base version mentions skipping."""
+        """Return a finding if tests were skipped although their base version mentions no skipping."""
         report = run.report
         silent = {
             node
@@ -368,7 +363,6 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """Return the project's test files that these node ids mean. The ids may be relative to another folder."""
         files = {file_of(node) for node in nodes}
         return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
 
@@ -380,7 +374,6 @@ class CommandRunner(Runner):
 
     @property
     def _folder_differs(self) -> bool:
-        """True if the project folder may contain something that the command uses and a checkout lacks."""
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
         more = bool(self._linked() or left_behind(self._ignored or (), ()))
@@ -406,7 +399,6 @@ class CommandRunner(Runner):
     # ---- places --------------------------------------------------------------------------------------------------
 
     def _linked(self) -> tuple[str, ...]:
-        """Return the installed dependencies of the project to which checkouts link."""
         if self._ignored is None:
             self._ignored = ignored_paths(self.git)
         return linkable(Path(self.git.root), self._ignored)
@@ -448,10 +440,10 @@ class CommandRunner(Runner):
 
 
 def _ran_nothing(command: str, output: str) -> str | None:
-    """Return why no test ran, or None if a test ran. Return None also if the command starts several programs."""
     started = (each.plain for each, _ in read(command).every())
     heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]
+    # the output of several programs does not tell which of them ran a test
     return ran_no_test(command, output) if len(alone) == 1 else None
 
 

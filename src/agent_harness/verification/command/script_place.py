@@ -16,9 +16,7 @@ _ENTERED = re.compile(
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
-    """Return a script's text with expressions such as ``${0%/*}`` replaced by the path of the script's own folder.
-    ``script`` is the script's path. ``folder`` is the folder in which the script is started. Both are relative to the
-    project."""
+    """Return a script's text with ``${0%/*}`` and similar replaced by the script's folder."""
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)
     text = _TOP_FOLDER.sub(posixpath.relpath(".", folder or "."), text)

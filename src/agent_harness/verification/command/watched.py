@@ -10,8 +10,7 @@ from agent_harness.verification.verdict import Run
 
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
-    """Return ``plain`` with the trusted part of its test report.
-    If the command does more than run pytest, the report may be incomplete and may contain failures."""
+    """Return ``plain`` with the trusted part of its test report."""
     done, sessions, path = watched
     last = None if done.exit_code == 0 else -1
     run = replace(watched.seen(plain), goes_on=any(each.finished != 0 for each in list(sessions.values())[:last]))

@@ -35,7 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes a string, or [] for text like ``$NAME``. ``grows``: the text may become longer."""
+    """Return the edit that changes a string, or [] for text like ``$NAME``."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -57,18 +57,18 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the positions outside keys. Keys stay unchanged, because a check would not find a changed key."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
+    # a check would not find a changed key
     return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that lengthens an integer so much that it hardly occurs among other numbers by chance."""
+    """Return the edit that makes an integer so long that it occurs nowhere by chance."""
     return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that makes a number clearly different but not longer, or [] if the text has no number."""
+    """Return the edit that clearly changes a number, or [] if there is none."""
     found = _LEADING.match(written)
     if not found:
         return []
@@ -84,7 +84,6 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits applied. An edit is skipped if it overlaps an earlier edit."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -94,7 +93,6 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Convert edits of a value to edits of the text around it. ``offsets``: positions of the value's letters there."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits
@@ -103,7 +101,6 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
 
 
 def _growth(plain: str) -> str:
-    """Return characters to add to a short value, so that it does not occur by chance. Return "" for a long value."""
     is_number = plain.isdigit()
     return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 

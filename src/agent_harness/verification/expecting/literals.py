@@ -60,7 +60,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literals of a comparison. If there is no literal, add the compared names to ``names``."""
+    """Add a comparison's literals to ``places``, or else the compared names to ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -84,14 +84,14 @@ def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]
 
 
 def _chooses_rows(program: ParsedProgram, at: int) -> bool:
-    """Return True if the comparison is a condition in SQL that only selects rows."""
+    """Return True if the comparison only selects rows in SQL."""
     begin = max(program.begin[at], at - _LONGEST_ROW)
     before = (program.word(i).upper() for i in range(begin, at) if program.parent[i] == program.parent[at])
     return program.language is LANGUAGES["sql"] and not _CHOOSING.isdisjoint(before)
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """Return the positions of the literals that form one side of a comparison, or [] for a side with other code."""
+    """Return the positions of the literals that are one side of a comparison."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -111,7 +111,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that forms one side of a comparison, or an empty string. For ``row.want``, return ``want``."""
+    """Return the name that is one side of a comparison, or ""."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -129,13 +129,12 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends at ``at``, otherwise -1."""
+    """Return the position of the name in a call such as ``strcmp(a, b)``, or -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
 
 def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literal arguments of an assertion or of a function that tests for equality."""
     name, bracket = program.tokens[at].text, program.word(at + 1) == "("
     if name in _TEXT_COMPARING and bracket:
         end = program.pair.get(at + 1, at)
@@ -160,7 +159,6 @@ def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) 
 
 
 def _head(program: ParsedProgram, at: int) -> int:
-    """Return the start position of the expression that ends with the method name at ``at``."""
     for _ in range(_LONGEST_HEAD):
         if program.word(at - 1) not in (".", "->", "::"):
             break
@@ -180,7 +178,6 @@ def _is_assertion(program: ParsedProgram, at: int) -> bool:
 
 
 def _refused(program: ParsedProgram, at: int) -> bool:
-    """Return True if the assertion is negated, as in ``.not.toBe(3)``, or if its function is being defined here."""
     here = at
     while here > at - 8 and program.word(here - 1) in (".", "->", "::") and program.tokens[here - 2].kind == NAME:
         here -= 2
@@ -190,8 +187,7 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """Return the indexes of the arguments that an assertion compares: the first two, or the two after Go's ``t``.
-    For a method of the result, as in ``expect(x).toBe(3)``, return only the first index."""
+    """Return the indexes of the arguments that an assertion compares."""
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
     if re.fullmatch(r"(?i)to_?\w+|must_\w+|is_?equal_?to|equal_?to", name) or (
@@ -206,7 +202,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the positions of the literals in the arguments ``which``. Add names in these arguments to ``names``."""
+    """Return the literals' positions in the arguments ``which``, and add names to ``names``."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -225,13 +221,12 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """Return the name ``cases`` for an argument such as ``cases[n]``, or an empty string for any other argument."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """Return the token positions of each item between brackets, or of each argument after a name without brackets."""
+    """Return the token positions of each item in a bracketed list or argument list."""
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -253,7 +248,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the positions of the literals in an argument, or [] if it is neither a literal nor a collection."""
+    """Return the literals' positions in an argument, or [] if it contains other code."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -278,7 +273,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """Return the positions of the literals between two brackets. Omit dictionary keys and arguments of calls."""
+    """Return the positions of literals between two brackets, without keys and call arguments."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:
@@ -292,7 +287,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the positions of the literals in an assigned value. Return [] unless it is a literal or a collection."""
+    """Return the positions of the literals in an assigned value."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -324,7 +319,6 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _of_collection(program: ParsedProgram, at: int) -> list[int]:
-    """Return the positions of the literals in a collection that a loop iterates over. Omit the keys of a map."""
     for here in range(at, min(at + _LONGEST_HEAD, len(program.tokens))):
         if program.word(here) == "{" and program.word(here - 1) not in ("struct", "interface"):
             return _inside(program, here)
@@ -334,8 +328,7 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """Yield the positions of expected literals in table rows and in calls.
-    Column names show which values are expected. In calls, the parameter names of the function are the column names."""
+    """Yield the positions of expected literals in table rows and calls."""
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
     for at, end in program.pair.items():
@@ -364,7 +357,6 @@ def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Itera
 def _cells(
     program: ParsedProgram, at: int, heads: Mapping[int, set[int]], functions: Mapping[str, set[int]]
 ) -> list[int]:
-    """Return the positions of the expected literals in a table row, or in a call of a function that compares."""
     before = program.tokens[at - 1] if at else None
     groups = _split(program, at)
     if program.word(at) == "(" and _is_name(program, at - 1):
@@ -377,7 +369,6 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """Return the name of the function whose parameters are in these brackets, or "" for other brackets."""
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""
@@ -386,7 +377,7 @@ def _defined(program: ParsedProgram, at: int) -> str:
 
 
 def _names_of(program: ParsedProgram, at: int) -> list[str]:
-    """Return the names between two brackets in order, such as parameters or struct fields, without types."""
+    """Return the names between two brackets, such as parameters, without their types."""
     end = program.pair[at]
     columns: list[str] = []
     fresh = True

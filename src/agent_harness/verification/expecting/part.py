@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits inside the tests that the command selects. Return all edits if no selected test is found."""
+    """Return the edits inside the tests that the command selects, or else all edits."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -59,7 +59,6 @@ def _of_cargo(words: Sequence[str]) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """Return a regular expression for each test name in a selection such as ``^TestA$|TestB/part``."""
     parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
     return [_holding(part) for part in parts if part]
 
@@ -69,7 +68,6 @@ def _holding(part: str) -> str:
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each test with this name. The end is found by indentation."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

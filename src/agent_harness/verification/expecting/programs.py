@@ -40,7 +40,7 @@ _NEAR = 40  # tokens after a condition in which a failure is looked for
 
 @dataclass(slots=True)
 class ParsedProgram:
-    """Tokens of a program. For each token, the bracket and the statement around it are known."""
+    """Tokens of a program, with the bracket and the statement around each."""
 
     language: Language
     tokens: Sequence[Token]
@@ -76,11 +76,9 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Return True if an ``if`` without parentheses begins here, as in Go. Its condition may contain a semicolon."""
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """Return the name or operator at a position. Return "" for a literal, and beyond the program's end."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
@@ -103,7 +101,7 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Return True if the check requires that the compared values are equal. ``equal``: the operator is ``==``."""
+        """Return True if the check requires equal values; ``equal``: the operator is ``==``."""
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -122,7 +120,7 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return True if a comparison in these brackets must find equal values, or None if the brackets only group."""
+        """Return True if a call's comparison must find equal values, or None if undecided."""
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):
@@ -136,7 +134,6 @@ class ParsedProgram:
         return before is not None and before.kind == NAME and before.text not in ("return", "and", "or", "not", "in")
 
     def _negated(self, here: int, outer: int) -> bool:
-        """Return True if ``not`` precedes the comparison and no brackets separate them."""
         first = max(outer + 1, self.begin[here])
         return here > first and self.word(first) == "not"
 
@@ -153,7 +150,7 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return True for ``x and die`` (a true ``x`` fails the check), False for ``x or die``, otherwise None."""
+        """Return True for ``x and die``, False for ``x or die``, otherwise None."""
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -187,11 +184,9 @@ class ParsedProgram:
         return self._decided(equal, self.word(first), *bodies)
 
     def _next(self, at: int, *words: str) -> int:
-        """Return the position of the next of these words, or ``at`` if none is near."""
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """Return the position of the brace that opens the block after a condition, or -1 if there is no brace."""
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -201,7 +196,6 @@ class ParsedProgram:
         return -1
 
     def _bodies(self, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return two token ranges: the code for a true condition, and the code for a false condition."""
         first = self._body(at)
         then = first[1] + (self.word(first[1]) in ("}", ";"))
         while then < len(self.tokens) and self.tokens[then].kind == END:

@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """Return the edits that change the expected values in Python code. The list is empty for invalid Python."""
+    """Return the edits that change the expected values in Python code."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -88,7 +88,7 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes in which a comparison need not be true: conditions, negations, ``exit`` and ``assertFalse``."""
+    """Yield the nodes in which a comparison need not be true, such as conditions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -103,7 +103,6 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """Yield the literal side of ``node`` if it is a comparison with ``operator``. Otherwise yield nothing."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]
@@ -116,7 +115,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the ``id()`` of each literal 0 that is compared with an exit status or a failure count."""
+    """Yield the ``id()`` of each literal 0 that is compared with an exit status or failure count."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -133,7 +132,7 @@ def _searched(tree: ast.Module) -> Iterator[int]:
 
 
 class _Lines:
-    """Source text with the offset of each line. The columns in a syntax tree count bytes instead of characters."""
+    """Source text with the line offsets that the byte columns of a syntax tree need."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)
@@ -145,7 +144,7 @@ class _Lines:
         ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
-        """Return the character offset in the text for a line and a byte column of the syntax tree."""
+        """Return the character offset in the text for a line and a byte column."""
         content = self.lines[line - 1]
         if len(content) == self.starts[line] - self.starts[line - 1]:
             return self.starts[line - 1] + column

@@ -32,7 +32,6 @@ _SETTINGS = re.compile(
 
 
 def is_settings(path: str) -> bool:
-    """Return True if the file contains settings of tools or is documentation."""
     return bool(_SETTINGS.fullmatch(path))
 
 
@@ -81,7 +80,7 @@ def _of_lines(text: str, *, header: bool, keyed: bool) -> Iterator[Edit]:
 
 
 def _of_line(line: str, at: int) -> Iterator[Edit]:
-    """Yield edits that change the values in a line. If the line has several values, the first stays unchanged."""
+    """Yield edits that change a line's values, except the first of several values."""
     keyed = _KEYED.match(line)
     if keyed and keyed.end() < len(line):
         yield from _value(line[keyed.end() :], at + keyed.end())

@@ -64,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return edits of the expected values in commands. ``denied``: the check requires that they print nothing."""
+        """Return edits of the expected values in commands; if ``denied``, their output must be empty."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -138,7 +138,7 @@ class _Script:
         return found
 
     def one_liner(self, name: str, words: Sequence[ShellWord], command: ShellCommand) -> list[Edit]:
-        """Return edits of the expected values in a program given as text, as in ``python -c TEXT``."""
+        """Return edits of the expected values in a program such as ``python -c TEXT``."""
         language = _LANGUAGE_OF[name]
         texts = list(_programs(name, language, words))
         plain = any(not word.quoted and not word.text.startswith("-") for word in words[1:])
@@ -147,7 +147,7 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Return edits of the here-document that a loop reads, in the columns whose variables are compared."""
+        """Return edits of the compared columns in the here-document that a loop reads."""
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -164,7 +164,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """Return edits of an assigned value if the variable is compared or has a name such as ``expected``."""
+        """Return edits of the value of a variable that is compared or has a name like ``expected``."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -194,7 +194,7 @@ def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[
 
 
 def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Return the patterns that grep searches for. The list is empty if grep selects lines that do not match."""
+    """Return the patterns that grep searches for, or [] if it inverts the match."""
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
@@ -223,7 +223,6 @@ def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
 
 
 def _unwrapped(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """Return the words of a command without assignments, declarations and wrapper programs in front."""
     texts, at = [word.text for word in words], 0
     while at < len(texts) - 1 and (count := unwrapped(texts, at) or int(texts[at] in _DECLARING)):
         at += count
@@ -235,7 +234,7 @@ def _unwrapped_name(command: ShellCommand) -> str:
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
-    """Return True if the check requires equal values. ``equal``: the command succeeds if its values are equal."""
+    """Return True if the check requires equal values; ``equal``: they make the command succeed."""
     first, last = _pipeline(commands, at)
     equal = equal != ("!" in commands[first].keys)
     if commands[last].after == "||":
@@ -254,7 +253,6 @@ def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
 
 
 def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
-    """Return the positions of the first and last command in the pipeline of the command at ``at``."""
     first = last = at
     while first > max(0, at - _NEAR) and commands[first - 1].after in ("|", "|&"):
         first -= 1
@@ -264,7 +262,6 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword, such as ``if``, whose condition contains the command. Return "" if it is in no condition."""
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -276,7 +273,7 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return two ranges of commands: those that run if a condition is true, and those that run if it is false."""
+    """Return the ranges of commands that run after a true and after a false condition."""
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -299,7 +296,6 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Return the position after the command at ``at``, or after the group (braces or parentheses) that begins there."""
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at
@@ -324,7 +320,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Return True if a test requires that its command substitutions print nothing, zero or not a given value."""
+    """Return True if a shell test passes for empty output, zero or a different value."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]
@@ -345,7 +341,7 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return edits of the text that a command only prints: arguments of echo or printf, or a here-document."""
+    """Return edits of the text that a command only prints."""
     name = command.name
     if name not in _SAYING:
         return []
@@ -369,7 +365,6 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """Return edits of the expected text that a comparing command gets from a pipe, substitution or here-document."""
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":
@@ -408,7 +403,7 @@ def _places(name: str, body: str) -> set[int]:
 
 
 def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
-    """Yield edits of the patterns in passing branches of ``case`` statements that also have a failing branch."""
+    """Yield edits of ``case`` patterns whose branch passes while another branch fails."""
     opened: list[tuple[ShellWord, list[int]]] = []
     for at, command in enumerate(commands):
         if command.patterns and opened:

@@ -19,9 +19,7 @@ _REACHES_OUT = frozenset({"open", "input", "print"})
 def weakness(
     own: Iterable[FileChange], work: Sequence[FileChange], calls: Sequence[RecordedCall], outcomes: Mapping[str, str]
 ) -> str:
-    """Return why the added or changed tests prove nothing about the work, as the end of a sentence.
-    Return "" if there is no such reason. ``own`` are the changed test files. ``calls`` are the recorded calls of the
-    work. ``outcomes`` has the result of each test."""
+    """Return why the changed tests prove nothing about the work, or ""."""
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
     functions = ((tree, each) for _, tree in read for each in mutants.functions_in(tree.body))
@@ -37,7 +35,6 @@ def weakness(
 
 
 def _changes_nothing(work: Sequence[FileChange]) -> str:
-    """Return why the tests are too weak if the work changed only docstrings and comments, otherwise ""."""
     if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
         return ""
     trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
@@ -70,7 +67,7 @@ def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
 
 
 def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:
-    """Return why the tests are too weak if they only expect values from a table of the work, otherwise ""."""
+    """Return a reason if the tests only expect values of a table in the work, otherwise ""."""
     tables = {change.path: _tables(change) for change in work if change.path.endswith(".py")}
     found = ""
     for _, tree in read:
@@ -107,7 +104,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
-    """Return why the tests are too weak if each of them replaces a pure function of the work, otherwise ""."""
+    """Return a reason if every test replaces a pure function of the work, otherwise ""."""
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
     return f"each test replaces {min(replaced[0])}, which the work itself added" if all(replaced or [set()]) else ""
@@ -133,7 +130,6 @@ def _pure_new(change: FileChange) -> Iterator[str]:
 
 
 def _replaced(function: _Function) -> Iterator[str]:
-    """Yield the last part of each name that a test replaces with ``patch`` or ``setattr``, also as a decorator."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
@@ -147,7 +143,7 @@ def _replaced(function: _Function) -> Iterator[str]:
 
 
 def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> str:
-    """Return why the tests are too weak if they only call functions that always raise, otherwise ""."""
+    """Return a reason if the tests only call functions that always raise, otherwise ""."""
     called = {call.name for call in calls if call.answer.startswith("raises")}
     answering = {call.name for call in calls} - called
     always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}

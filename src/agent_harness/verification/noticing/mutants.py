@@ -85,14 +85,13 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkMutants:
-    """Mutants of the work, one for each answer in ``ANSWERS``. There are none if the work changed no function."""
+    """Mutants of the work, one for each answer in ``ANSWERS``."""
 
     mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the function names in Python files, by path and first line. The first line may be a decorator's."""
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -128,9 +127,7 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Return mutants in which changed functions return wrong values of the right types, known from recorded calls.
-    The first mutant returns one fixed wrong value, except for objects. The second mutant changes each answer. The third
-    repeats the first answer for every call. If no answer can be changed, the result is empty."""
+    """Return mutants in which changed functions return wrong values of the right types."""
     known: dict[tuple[str, str], str] = {}
     for call in calls:
         if (other := _other_answer(call.answer)) is not None:
@@ -163,7 +160,6 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the new or changed functions of a file by name, without empty functions. ``only`` limits the result."""
     older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
     found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
     found = {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
@@ -182,7 +178,6 @@ def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
 
 
 def _is_module(change: FileChange, module: str) -> bool:
-    """Return True if the module of a recorded call may be this file."""
     return change.path.endswith(".py") and dotted_path(change.path).endswith(f".{module}")
 
 
@@ -196,8 +191,7 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return Python source for another value of a recorded answer's type. Return "" for a dataclass, and None for any
-    other object. A method's record also has the object's state, which is ignored."""
+    """Return Python source for a different value of the same type as a recorded answer."""
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
             return f"{found[1]}(['~'])"
@@ -207,11 +201,11 @@ def _other_answer(text: str) -> str | None:
             continue
         other = _other_value(value)
         return None if other is None or other == value else repr(other)
+    # "" stands for a dataclass
     return "" if _OBJECT.match(text) else None
 
 
 def _other_value(value: Any) -> Any:
-    """Return another value of the same type and sign, or None if the type is not a supported built-in type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -231,7 +225,7 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return a mutant with changed expected values in the tests, or None if the tests expect no literal."""
+    """Return a mutant with changed expected values, or None if the tests expect no literal."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -250,13 +244,13 @@ def of_tests(files: Iterable[FileChange]) -> Mutant | None:
 
 
 def function_of(node: str) -> str:
-    """Return a test id without parameters, because parameters may contain expected values."""
     file, colons, name = node.partition("::")
+    # parameters may contain expected values
     return file + colons + name.partition("[")[0]
 
 
 def is_one(first: str, second: str) -> bool:
-    """Return True if two paths or test ids may mean the same file or test, relative to different folders."""
+    """Return True if two paths or test ids may mean the same file or test."""
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
@@ -285,12 +279,10 @@ def _doing(function: _Function) -> str:
 
 
 def is_idle(statement: ast.stmt) -> bool:
-    """Return True if the statement is ``pass``, a docstring or ``...``."""
     return isinstance(statement, ast.Pass) or is_text(statement)
 
 
 def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    """Return True if code outside functions changed. Imports and names such as ``__version__`` do not count."""
     known = set(_outside(before.body)) if before else set()
     return any(text not in known for text in _outside(after.body))
 
@@ -334,7 +326,6 @@ def _generates(function: _Function) -> bool:
 
 
 def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, int], _Edit]]:
-    """Return edits that change each expected value of the tests, by function and by position (line, column)."""
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
     module = assigned(tree.body)
@@ -362,11 +353,11 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants that each change one value of an expected object: its first value, or its last value.
-    They show whether the comparison ignores the value, because work can define how its objects are compared."""
+    """Return mutants that each change one value of an expected object."""
     trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
     classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
+    # work can define how its objects are compared
     found = (_with_one_value(read, classes, at) for at in (0, -1))
     mutants = {tuple(sorted(each.files.items())): each for each in found if each.tests}
     return list(mutants.values())
@@ -391,7 +382,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """Yield the literal values of each object of these classes that the function compares for equality."""
+    """Yield the literals in each object of these classes that the function compares."""
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -407,7 +398,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of alternatives, of which one must match: everything below ``or``, and operands of ``in``."""
+    """Yield nodes of alternatives: everything below ``or``, and the right side of ``in``."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -417,8 +408,7 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Yield each literal that a function expects, with True if the literal is a regular expression.
-    ``module`` maps the names that the module assigns to their values."""
+    """Yield each literal that a function expects, with True for a regular expression."""
     in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, in_scope))
@@ -441,7 +431,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield each expression that assertions compare or search for, with True if it is a regular expression."""
+    """Yield each expression that an assertion expects, with True for a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -459,7 +449,6 @@ def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield both sides of each comparison that must be true for a test to pass. Yield nothing below ``not``."""
     if isinstance(test, ast.Compare):
         for left, operator, right in zip([test.left, *test.comparators], test.ops, test.comparators, strict=False):
             if isinstance(operator, ast.Eq | ast.In):
@@ -473,7 +462,7 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """Yield both sides of each comparison that must be true for the test to pass, as in ``if x != 3: raise``."""
+    """Yield both sides of each comparison in a guard such as ``if x != 3: raise``."""
     failing, otherwise = fails(node.body), fails(node.orelse)
     if failing == otherwise:
         return
@@ -488,7 +477,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the statements raise an error, exit with a status other than 0 or record a failed test."""
+    """Return True if the statements fail a test: by an error, an exit or a report."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -518,7 +507,7 @@ def _is_failure(value: ast.expr) -> bool:
 def written_out(
     expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals of an expected expression. A name is replaced by its value if only expectations use it."""
+    """Yield the literals of an expected expression, with names replaced by their values."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -553,7 +542,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values that a name may have, or [] if code other than an expectation uses the name."""
+    """Return the possible values of a name, or [] if other code uses it too."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -583,7 +572,6 @@ def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
 
 
 def _names(node: ast.expr) -> list[str]:
-    """Return the names that a loop target or a ``parametrize`` argument binds."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [name.strip() for name in node.value.split(",") if name.strip()]
     if isinstance(node, ast.Tuple | ast.List):
@@ -626,7 +614,6 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
-    """Return the source of a similar constant with another value. With ``is_near``, numbers grow by about half."""
     value = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(value, str):
         return repr(value + (value[-1] if len(set(value)) > 1 and not is_pattern else "~"))
@@ -641,7 +628,7 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Return True for UTF-8 without a byte order mark. Syntax tree offsets are then offsets in the file."""
+    # only then are the offsets of the syntax tree offsets in the file
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -656,7 +643,6 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with the edits applied. An edit is skipped if it overlaps an earlier edit."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

@@ -28,7 +28,7 @@ _MOST_FILES = 2000  # of the product that are looked through for a name
 
 @dataclass(frozen=True, slots=True)
 class NamedFunction:
-    """Function that an item mentions, or all methods with the name that the item mentions."""
+    """Function, or all methods of one name, that an item mentions."""
 
     name: str  # as it is named
     functions: frozenset[mutants.Named] = frozenset()
@@ -41,7 +41,7 @@ class NamedFunction:
 
 
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
-    """Return the functions that ``text`` mentions. ``tree``: files of the base commit. ``gone``: all changed paths."""
+    """Return the functions that ``text`` mentions."""
     found: list[NamedFunction] = []
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]
     trees = [(change, before, after) for change, before, after in read if after is not None]
@@ -54,7 +54,7 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """Return the functions that the text asks for: a call at the start of the text, or after a verb such as "add"."""
+    """Return the functions that the text asks for, such as after the verb "add"."""
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
     names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
@@ -67,7 +67,7 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 
 
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the new or changed functions with this name. All methods with the name form one group."""
+    """Return the new or changed functions with this name, all methods as one group."""
     own = name.rpartition(".")[2]
     found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:
@@ -91,13 +91,12 @@ def _left(functions: Iterable[mutants.Named]) -> str:
 
 
 def _places(path: str) -> list[str]:
-    """Return the names that a text may use for a module: its path, and dotted names such as ``words.slugs``."""
+    """Return the names of a module: its path, and dotted names such as ``words.slugs``."""
     parts = mutants.dotted_path(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return True if a function does nothing or only raises NotImplementedError, and is not an abstract method."""
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
     return all(mutants.is_idle(each) or sources.is_to_come(each) for each in function.body)
@@ -107,7 +106,7 @@ def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the name if a module newly binds it to something other than a function, as in ``f = partial(...)``."""
+    """Return the name if a module newly binds it, as in ``f = partial(...)``."""
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -123,7 +122,6 @@ def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
 
 
 def _is_value(value: ast.expr | None) -> bool:
-    """Return True if the value is missing or a literal. A name with such a value cannot be called."""
     return value is None or isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr)
 
 
@@ -131,7 +129,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return the requested function if it is only a placeholder or no code contains its name. Otherwise return None."""
+    """Return the requested function if it is a placeholder or missing, otherwise None."""
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):

@@ -39,7 +39,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Record in the case whether the check notices changed values and, if so, whether it rewrites expected values."""
+    """Record in the case whether the check notices changed values."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -67,7 +67,6 @@ def _notice(case: Case) -> None:
 
 
 def _not_asked(case: Case) -> str:
-    """Return why the check does not run with changed expected values. Return an empty string if it does."""
     if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
@@ -82,7 +81,6 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run the check with changed expected values, then with restored data, then with a hidden test runner."""
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
@@ -102,9 +100,7 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with some expected values changed, one at a time. If it notices no change, run it with all values
-    changed. If one change stays unnoticed, the check may never reach that value, so grade the work "checked". If all
-    changes, or several changes in one program, stay unnoticed, reject the work."""
+    """Run the check with expected values changed, one at a time and then together."""
     if not versions:
         return
     files, data = case.guard.check_files(case.changes)
@@ -134,9 +130,7 @@ def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
 def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
-    """Return the versions of the check that failed, and the versions that passed.
-    With ``to_first``, stop after the first failure. Stop without a result if a run exceeds its time limit, because the
-    work may wait when it detects changed values. Ignore a run that could not start."""
+    """Run the versions of the check; return those that failed and those that passed."""
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
     for each in versions:
@@ -144,6 +138,7 @@ def _asked(
             break
         overlays = (Edits(each.files),) if each.files else ()
         run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
+        # the work may wait when it detects changed values
         if not run.ended:
             case.not_asked = f"with other expected values it did not finish within {case.short_limit:.0f} s"
             break
@@ -153,7 +148,7 @@ def _asked(
 
 
 class _Notice:
-    """Test of one check: runs it with changed expected values and on changed work, and stores the results."""
+    """Trial of one check with changed expected values and with changed work."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -176,7 +171,6 @@ class _Notice:
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def judge(self) -> None:
-        """Run the check on changed versions until the result is clear. Store the result in the case."""
         case, report = self._case, self._case.runs["proof"].report
         work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
         outcomes = report.cases if report else {}
@@ -218,15 +212,13 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return a list and a set, one of them empty. If the check misses enough mutants to reject the work, the list
-        contains these mutants. Otherwise, the set contains the test files that fail on a mutant."""
+        """Return the mutants that the check misses, or the test files that fail on one."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the functions mentioned in the item that are missing or whose mutants no test notices.
-        ``covered`` are the functions whose mutants were already tried."""
+        """Return the item's functions that are missing or whose mutants no test notices."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -245,7 +237,6 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of this function that the check misses, or [] if they are too few to reject the work."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -257,7 +248,6 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Return the descriptions of the mutants of tests in which most of the changed tests still pass."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -267,9 +257,7 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return True if most tests with changed values still pass, or None if the check runs no such test.
-        Tests are selected without their parameters, because these may contain changed values. If no selected test
-        reports a result, the result of the whole run decides."""
+        """Return True if most tests with changed values still pass, or None if no such test runs."""
         report = self._case.runs["proof"].report
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
@@ -283,7 +271,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of a value in an expected object that can change unnoticed, or "" if no value can."""
+        """Return the line whose value in an expected object can change unnoticed, or ""."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -298,8 +286,7 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return a list and a set, one of them empty. If the check passes on most mutants with wrong answers of the
-        right type, the list contains these mutants. Otherwise, the set contains the test files that fail on one."""
+        """Return the missed mutants if they are the majority, otherwise the failing test files."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -316,9 +303,7 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return a list and a set. If a test fails an assertion on a mutant, the set contains the files of the failed
-        tests. Otherwise, the list contains the mutants on which the check passes. If there are none, a crash inside an
-        assertion counts as a noticed mutant. Other crashes never count."""
+        """Return the mutants on which the check passes, or the files of the failed tests."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:
@@ -329,6 +314,7 @@ class _Notice:
                 return [], self._case.runner.files_of(run.seen.asserted)
             green += [mutant.what] if self._case.runner.passed(run) else []
             raised |= run.seen.in_assertions
+        # a crash inside an assertion counts as noticed, other crashes never do
         if raised and not green:
             self.asked[-1] = True
         return green, set()

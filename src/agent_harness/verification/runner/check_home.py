@@ -49,9 +49,7 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return a check's environment variables, and create its home folder in ``folder``.
-    ``inside``: the path of ``folder`` in the check's sandbox. ``shielded``: agents cannot change the user's git
-    settings. ``plain``: omit variables that only checks get."""
+    """Return a check's environment variables, and create its home folder in ``folder``."""
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if real in map(os.path.expanduser, settings.writable):
@@ -67,7 +65,7 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """Return the paths in the user's home that a check may read: git's settings, and what the check's home links to."""
+    """Return the paths in the user's home that a check may read."""
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     places = _places(variables, real)
     found = [target for _, target in _targets(real, places)]
@@ -75,7 +73,6 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return a pair for each link in a check's home: its name and its target. ``places``: paths of base folders."""
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 

@@ -69,20 +69,16 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the folders and packages of the project from which installed packages import modules."""
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """Compare the installed files with their state before the agent started.
-        Return the environment for further runs, and the findings. ``frees`` returns True for a path whose change the
-        user allows. The environment does not load new pytest plugins. If changed bytecode of a test runner cannot be
-        compiled again, each run compiles its own bytecode."""
+        """Return the environment for further runs, and findings on installed files that changed."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the earlier installed files from ``record``. ``begins``: start a new record."""
+        """Return this environment with the installed files' earlier state from ``record``."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -94,9 +90,9 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """Return this environment with the command's interpreter, in case it was installed after ``resolve`` ran."""
         if command.head in self.interpreters:
             return self
+        # it may have been installed after ``resolve`` ran
         found = Interpreters(self.variables).behind(command, self.root)
         if found is None:
             return self
@@ -106,10 +102,10 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter, or "" if it is unknown. ``said`` is the interpreter that the run
-        reported. It is returned only for a shell command, and only if the harness already knew this interpreter."""
+        """Return the path of a command's interpreter, or "" if it is unknown."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
+        # what a run reports counts only if the harness already knew this interpreter
         return said if not command.words and said in known else found.executable if found else ""
 
     def words(self, command: Command, cwd: Path) -> list[str]:
@@ -119,14 +115,13 @@ class RunEnvironment:
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a word of the command. A relative path that only the project contains becomes an absolute path."""
+        """Make a relative path absolute if only the project, not ``cwd``, contains it."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the environment variables of a run. Modules are imported from the checkout. If a launcher such as
-        ``poetry run`` starts the program, PATH begins with the folder of the selected interpreter."""
+        """Return the environment variables of a run that imports modules from the checkout."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -145,7 +140,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return a ``PYTHONPATH``: the folders ``first``, then those that the command sets, or else those of the user."""
+    """Return a ``PYTHONPATH``: ``first``, then the command's folders, or else the user's."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -165,10 +160,8 @@ def resolve(
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
     looks: bool = True,
 ) -> RunEnvironment:
-    """Return the programs and interpreters of the commands, with digests of the installed files.
-    Call this function before the agent starts. A missing program raises no error here, because the run reports it.
-    Installed files are recorded for commands that may start Python. This happens now if ``looks`` is set. Otherwise,
-    ``RunEnvironment.begun`` records them."""
+    """Return the programs and interpreters of the commands, with digests of installed files."""
+    # called before the agent starts; a missing program raises no error, because the run reports it
     place = Path(root).absolute()
     variables = plain_variables()
     programs: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -213,24 +206,22 @@ def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the environment variables of all runs. Relative PATH entries, which lead to the checkout, are removed."""
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
+    # relative entries of PATH would lead to the checkout
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that returns True for a path, absolute or in the project, whose change the user allows."""
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
-    """Return the first words of the command, with absolute paths of programs.
-    In another folder, a launcher such as ``poetry run`` may select another environment. Therefore the launcher is
-    replaced by the program from the environment that the launcher selects here."""
+    """Return the first words of the command, with absolute paths of programs."""
     head = list(command.head)
     program = _program(command, found, root, path)
+    # in another folder, a launcher may select another environment
     if command.launched and found:
         return (program,)
     if command.program and "/" not in head[0]:

@@ -67,8 +67,7 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Run a test command on a commit, and end all processes that it started. Return the run. ``keep_going``: no failure
-    stops the run. A run without a valid report has a ``problem`` instead. (C61)"""
+    """Run a test command on a commit, and end all processes that it started. (C61)"""
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
         return execute(checkout, command, asked, environment=environment, stop=stop)
@@ -83,8 +82,7 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield a new checkout for runs of commands, or the project folder itself with ``isolation: in_place``.
-    The path of a ``neutral`` checkout does not reveal the check."""
+    """Yield a new checkout, or the project folder if ``isolation`` is ``in_place``."""
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
             yield checkout
@@ -108,7 +106,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """Test command that is ready to start. Each pytest process that it starts gets the harness's options and plugin."""
+    """Test command whose pytest processes get the harness's options and plugin."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -145,7 +143,6 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """Run a test runner that writes its report to ``named``. Return the process, and the report or a problem."""
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -178,7 +175,6 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command and return the run. With ``asked.again``, repeat recorded calls instead of running tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -213,7 +209,7 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """Add the plugin's folder to each ``PYTHONPATH`` that scripts and makefiles set. Restore the files at the end."""
+    """Add the plugin's folder to each ``PYTHONPATH`` in scripts while the block runs."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -273,7 +269,6 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """Return the folder access of a test run. A run in the project folder may also change the project."""
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
@@ -283,7 +278,6 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return the folder access of a run in a checkout. The run may change linked folders except Python environments."""
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -292,13 +286,11 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Return the project's git folder, which may be outside the project. Return an empty list without git."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
 
 def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
-    """Return the path for a test runner's report. Delete any older file at this path."""
     if not named:
         return private
     place = checkout.cwd / named
@@ -324,12 +316,7 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """Run a command in a sandbox, with a temporary home folder. The command may change only the folders in ``access``.
-    A missing working folder is reported like a missing command. If a failure looks like missing network or a missing
-    file in the home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is missing.
-    ``plain``: the command gets the user's variables, the network access ``network``, and the mounts in ``laid``.
-    ``needs_temporary``: TMPDIR is set for a ``plain`` command that cannot write to the usual temporary folder.
-    ``at_home``: the command may read the user's home folder."""
+    """Run a command in a sandbox with a temporary home folder. Raise ``Refused`` if a required sandbox is missing."""
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
             access.own,
@@ -366,7 +353,6 @@ def run_command(
 
 
 def _has_temporary(confined: Sandbox, variables: Mapping[str, str]) -> bool:
-    """Return True if a command may write to the usual temporary folder."""
     usual = os.path.realpath(variables.get("TMPDIR") or "/tmp")  # noqa: S108
     return confined.kind != "landlock" or any(mode == "rw" and path == usual for mode, path, _ in confined.rules)
 
@@ -387,7 +373,6 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
-    """Return the run's report and None. If there is no valid report, return None and the reason."""
     if done.over_limit:
         return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:
@@ -414,7 +399,6 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
 
 
 def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
-    """Return the result of a run. Its output shows project paths in place of checkout paths."""
     report, problem = found
     return Run(
         command=command,

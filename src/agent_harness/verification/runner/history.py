@@ -34,9 +34,7 @@ class _TooManyObjects(Exception):
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Create a checkout's repository in ``folder``. Return the id of the commit to check out. Without ``base``, this is
-    ``commit``. With ``base``, it is a new commit with the files of ``commit`` and the parent ``base``. The repository
-    also contains the files of the commits ``others``. ``cache`` is the folder for packed objects."""
+    """Create a checkout's repository in ``folder``, and return the commit to check out."""
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
     base = None if base == commit or _is_older(git, commit, base) else base
@@ -64,7 +62,6 @@ def make_repository(
 
 
 def own_objects(store: Path, objects: Path) -> bool:
-    """Copy packed objects into a repository. Return False if the objects are too large or incomplete."""
     packs = list((store / "pack").glob("pack-*"))
     if not (store / "lock").exists() or sum(each.stat().st_size for each in packs) > _MOST_COPIED:
         return False
@@ -78,7 +75,7 @@ def store_of(git: Git, cache: Path) -> Path:
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder with the packed objects of a commit's history, and the commit of each tag by name."""
+    """Return the folder of packed objects for a commit, and each tag's commit."""
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]
@@ -113,7 +110,6 @@ def _is_older(git: Git, commit: str, base: str | None) -> bool:
 
 
 def _squashed(git: Git, objects: Path, commit: str, base: str) -> str:
-    """Write a copy of ``commit`` with ``base`` as its only parent. Return the id of the copy."""
     with git.objects() as known:
         found = known.read(commit)
     head, gap, text = (found[1] if found else b"").partition(b"\n\n")

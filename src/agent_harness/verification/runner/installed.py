@@ -49,8 +49,7 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the current state. A file is read again only if its size, times or inode changed. With
-        ``programs_only``, only programs and linked folders are updated."""
+        """Return the current state, reading again only files whose size, times or inode changed."""
         reader = _Reader(self.entries)
         for name in self.programs:
             path = program_path(name, root=Path("/"), path=self.search) or ""
@@ -71,7 +70,6 @@ class Installed:
         return replace(self, sites=tuple(sites), left=frozenset(), entries=reader.found)
 
     def _packages(self, reader: "_Reader", sites: Sequence[str]) -> None:
-        """Record the files that interpreters load: settings, test runners with their plugins, and other code."""
         inside = tuple(f"{each}/" for each in (self.root, os.path.realpath(self.root)) if self.root)
         whole = {site for site in sites if f"{site}/".startswith(inside)} if inside else set()
         found = [each for site in sites for each in distributions(site)]
@@ -111,12 +109,10 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return a record of the interpreters and programs that an agent could change. No file is recorded yet.
-    With ``confined``, agents are in a sandbox."""
+    """Return a record of the interpreters and programs that an agent could change."""
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
-        """Return True if an agent could change the file, or replace a symbolic link in its path."""
         ways = (path, *map(str, Path(path).parents))
         return is_open(path) or any(os.path.islink(each) and is_open(os.path.dirname(each)) for each in ways)
 
@@ -140,20 +136,17 @@ def places(
 
 
 class _Reader:
-    """Collector of file stamps (size, times, inode), and of digests for files that no installer has recorded."""
+    """Collector of file stamps (size, times, inode) and digests."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
         self._known = known
 
     def read(self, path: str) -> None:
-        """Record a file's stamp (size, times, inode) and digest. A missing file is skipped."""
         if content := self.content(path, self._known.get(path, "")):
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return a file's stamp (size, times, inode) and digest.
-        Return ``known`` if the stamp is unchanged, or "" for a missing file."""
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -167,15 +160,13 @@ class _Reader:
             return f"{stamp} unreadable"
 
     def stamp(self, key: str, entry: os.DirEntry[str], *, follow: bool = True) -> None:
-        """Record a file's size, times and inode as its stamp. A broken symbolic link is skipped."""
         try:
             self.found[key] = stamp_of(entry.stat(follow_symlinks=follow))
         except OSError:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Record the start-up files of a package folder and the code of its test runners.
-        With ``whole``, record all code. Return the files that ``.pth`` lines import."""
+        """Record a package folder's start-up files and test runners; return what ``.pth`` files import."""
         imported: list[str] = []
         for entry in _listed(site):
             is_runner = entry.name in runners
@@ -222,12 +213,12 @@ def _listed(folder: str) -> list[os.DirEntry[str]]:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Return size, times and inode of a file as text. After a change, a user's program cannot restore all of them."""
+    """Return size, times and inode of a file as text."""
+    # after a change, a user's program cannot restore all of them
     return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_ino}"
 
 
 def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a copy of ``entries`` with ``changes`` applied. The value None removes an entry."""
     return {key: value for key, value in {**entries, **changes}.items() if value is not None}
 
 
@@ -239,7 +230,6 @@ def text_of(path: Path) -> str:
 
 
 def _imported(pth: Path) -> list[str]:
-    """Return the modules that a ``.pth`` file imports, without modules of the standard library."""
     lines = [line for line in text_of(pth).splitlines() if line.startswith(("import ", "import\t"))]
     names = (first or second for line in lines for first, second in _IMPORTED.findall(line))
     return [name for name in names if name not in sys.stdlib_module_names]
@@ -258,7 +248,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Distribution that is installed in the package folder ``site``. ``place`` is its metadata folder."""
+    """Installed distribution; ``site`` is its package folder, ``place`` its metadata folder."""
 
     site: str
     place: str  # of the metadata
@@ -289,7 +279,7 @@ class Distribution:
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """Names in the package folder that belong only to this distribution. Shared namespace packages are omitted."""
+        """Names in the package folder that belong only to this distribution."""
         if not self.contents:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
@@ -297,7 +287,6 @@ class Distribution:
         return frozenset(top for top, below, name in parted if not below or name == "__init__.py")
 
     def holds(self, path: str) -> bool:
-        """Return True if the file has the content that the installer recorded."""
         try:
             with Path(self.site, path).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
@@ -306,7 +295,7 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return a test runner's version, code digest, installation stamp, entries and metadata path as one text."""
+        """Return a test runner's version, code and installation as one text, for comparison."""
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
         try:
@@ -317,7 +306,6 @@ class Distribution:
 
 
 def normal(name: str) -> str:
-    """Return the normalized name of a distribution, which is the same for all spellings."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -331,7 +319,7 @@ def distributions(site: str) -> list[Distribution]:
 
 
 def _runners(found: Sequence[Distribution]) -> list[Distribution]:
-    """Return pytest, each distribution with a pytest plugin, and all dependencies of these distributions."""
+    """Return pytest, the distributions with pytest plugins, and all their dependencies."""
     by_name = {each.name: each for each in reversed(found)}
     queue = [each for each in found if each.name == "pytest" or each.plugins]
     reached: dict[str, Distribution] = {}

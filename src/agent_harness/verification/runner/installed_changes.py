@@ -69,7 +69,7 @@ _NAMED = 3  # changes written out in a message
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change that influences test runs: a changed file, or a new plugin that pytest would load."""
+    """Changed file or new pytest plugin that influences test runs."""
 
     path: str  # as a person would release it
     what: str = ""  # for people
@@ -102,7 +102,6 @@ class Differences:
 
     @property
     def blocking(self) -> str:
-        """Pytest options that block the plugins, as text for an environment variable."""
         return shlex.join(without_plugins(self.blocked))
 
     @property
@@ -139,7 +138,6 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """Return the differences between two records. Paths in the project are relative to the project."""
     old, new = before.entries, now.entries
     apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in apart if not _same(key, old.get(key), new.get(key))]
@@ -163,7 +161,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
 
 
 def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the changed paths in linked folders, and the linked folders that an installer has largely rewritten."""
+    """Return the changed paths in linked folders, and the folders that an installer rewrote."""
     by_folder: dict[str, list[str]] = {}
     for key in differing:
         by_folder.setdefault(key.partition("\t")[0], []).append(key)
@@ -177,7 +175,6 @@ def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dic
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:
-    """Return True if two values of an entry describe the same content, perhaps written at different times."""
     if old is None or new is None or old == new:
         return old == new
     parts = 2 if key.startswith(RUNNER) else 1 if key.startswith(PLUGIN) else 0
@@ -216,7 +213,6 @@ class _Comparison:
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
     def _placed(self, path: str) -> tuple[str, str]:
-        """Return the package folder of a file, or "", and the file's path in that folder."""
         site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
         return site, path.removeprefix(f"{site}/")
 
@@ -248,7 +244,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin. If it has the name of an older plugin, report a change that affects test runs instead."""
+        """Block a new plugin, or report it if it replaces an older plugin."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -260,9 +256,7 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a change affects test runs: the file runs at every start of Python, is part of a test runner,
-        or differs from the installed version.
-        Otherwise, record its package as changed, or report a file of no installer."""
+        """Return True if a changed file affects test runs."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -283,7 +277,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry existed before, links into the project, or belongs to an old package format."""
+        """Return True if an entry is old, links into the project or has an old package format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -313,16 +307,16 @@ class _Comparison:
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
     def _owner(self, site: str, path: str) -> Distribution | None:
-        """Return the distribution that lists a file now, or None. Only a test runner may own a test runner's file."""
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
             self._owners[site] = {file: each for each in owners for file in each.contents}
         found = self._owners[site].get(path)
         is_of_runner = path.partition("/")[0] in self._runner_of
+        # only a test runner may own a test runner's file
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Return True if each line of a ``.pth`` file adds a project folder or is a known import line."""
+        """Return True if a ``.pth`` file only adds project folders and has known import lines."""
         for line in map(str.strip, text_of(pth).splitlines()):
             if line.startswith(("import ", "import\t")):
                 plain = _KNOWN_LINES.fullmatch(line) is not None
@@ -361,13 +355,12 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Compile changed bytecode of test runners again. If this succeeds, return the differences without bytecode."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Compile the bytecode of test runners again. Delete bytecode that has no source. Return False on failure."""
+    """Compile the bytecode of test runners again, and return False on failure."""
     known, work = [*interpreters], dict[str, list[str]]()
     try:
         for path in paths:

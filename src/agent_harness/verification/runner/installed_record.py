@@ -22,10 +22,9 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """State of the installed files outside workspaces before the first agent of ``run`` started, in a shared file.
-    Several agents may use one environment. If an agent changes it before another workspace is recorded, the change
-    would seem old. Therefore, later records are compared with this first record. Files in the workspace ``inside`` are
-    omitted."""
+    """State of shared installed files before the first agent of a run started."""
+
+    # Without it, a change by one agent would seem old to a workspace that is recorded later.
 
     def __init__(self, path: str, run: str, inside: str) -> None:
         self._path = path
@@ -33,8 +32,7 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before`` with the entries of shared files from the run's first record. Entries that already differ
-        from ``now`` stay. If the shared record cannot be written, return ``before`` unchanged."""
+        """Return ``before`` with the shared files' first state in this run."""
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
         tells = _scope(shared, now.programs)
@@ -75,7 +73,6 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """Yield this run's record under an exclusive file lock, or {} if the file belongs to another run."""
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -103,11 +100,9 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """Record of the installed files before an agent started, in a file outside the project.
-    If ``path`` is None, there is no file. A change that influences tests also counts in later sessions, until somebody
-    undoes it or the user allows it. A killed session counts as still running. ``leave`` keeps a session open if nothing
-    changed. The next session of the same process or run can then continue its record (``goes_on``). Changes made
-    between these sessions count as made by an agent. ``close`` ends a session that was left open."""
+    """Record of the installed files before an agent started, in a file outside the project."""
+
+    # A change that influences tests counts until it is undone or allowed; a killed session counts as running.
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
         self.path = path
@@ -122,12 +117,11 @@ class InstalledRecord:
 
     @property
     def is_unchanged(self) -> bool:
-        """True if the last comparison in this session found no difference, not even in the times of files."""
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the previous record, without reading the installed files. Changes since that
-        record count as made by an agent. Return False if there is no usable record that covers ``wanted``."""
+        """Begin the next session with the previous record, or return False if that is impossible."""
+        # changes since that record count as made by an agent
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
             return False
@@ -137,7 +131,6 @@ class InstalledRecord:
         return True
 
     def _was_left(self, found: Mapping[str, Any], by: str) -> bool:
-        """Return True if a session of the same run has just ended and changed nothing."""
         at = found.get("at")
         if found.get("open"):
             with suppress(OSError):
@@ -155,7 +148,7 @@ class InstalledRecord:
         return True
 
     def close(self, *, project: Path) -> None:
-        """End a session that was left open or killed. Changes since its start count as made by an agent."""
+        # changes since its start count as made by an agent
         if self._read().get("open"):
             self.end(project=project)
 
@@ -171,9 +164,7 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return the changes since the session began. Without an open session, return the changes that earlier sessions
-        left. Changed bytecode of test runners is compiled again, and is returned only if this fails. With
-        ``programs_only``, only programs and linked folders are compared."""
+        """Return the changes since the session began, or else those that earlier sessions left."""
         known = self.places()
         if known is None:
             return Differences()
@@ -197,8 +188,7 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents of an open session could write.
-        Agents of sessions that left changes count too. All these agents may have worked without a sandbox."""
+        """Return ``now``, extended by the files that agents of open sessions could write."""
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
             return now
@@ -207,6 +197,7 @@ class InstalledRecord:
             {path for each in looks.interpreters for path in each.places} - {*looks.closed} for looks in (now, known)
         )
         closed = tuple(path for path in dict.fromkeys((*now.closed, *known.closed)) if path not in open_now | open_then)
+        # these agents may have worked without a sandbox
         if (interpreters, {*closed}) == (now.interpreters, {*now.closed}):
             return now
         return replace(now, interpreters=interpreters, closed=closed).now()
@@ -228,13 +219,11 @@ class InstalledRecord:
         by: str = "",
         again: bool = True,
     ) -> None:
-        """End the session and record its changes, except those that the user allows.
-        ``before`` defaults to the stored state. ``by`` names the run that may continue with this record. With
-        ``again=False``, reuse the last comparison. The caller knows that no agent has run since."""
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
         if before is None:
             return
+        # with ``again=False``, the caller knows that no agent has run since
         now = before.now() if again or seen is None else seen
         changed = differences(before, now, project=project)
         found = changed.without(frees)
@@ -247,7 +236,6 @@ class InstalledRecord:
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
-        """Return the stored record, or an empty dictionary if it is missing or invalid."""
         if not self.path:
             return {}
         try:
@@ -262,7 +250,6 @@ class InstalledRecord:
         return _LAST[self.path][1]
 
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
-        """Store the record. Do nothing if the folder is not writable, as in an agent's sandbox."""
         record = {
             "open": is_open,
             "by": by,
@@ -272,13 +259,14 @@ class InstalledRecord:
             "left": left,
             "entries": dict(seen.entries),
         }
+        # an agent's sandbox may not write here
         with suppress(OSError, HarnessError):
             if self.path:
                 files.replace(self.path, [json.dumps(record).encode()])
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory, because records are large and a process works on one project at a time."""
+        # records are large, and a process works on one project at a time
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 

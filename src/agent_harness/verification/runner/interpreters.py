@@ -42,14 +42,12 @@ class Interpreter:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths that determine what the interpreter loads, without the standard library."""
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """Return this interpreter under another name in its folder, or None if the name is a different program."""
         path = Path(self.executable).with_name(name)
         same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
         return replace(self, executable=os.fspath(path)) if same else None
@@ -73,7 +71,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Interpreters:
-    """Finder for the interpreters that commands start with these environment variables. Results are cached."""
+    """Finder for the interpreters that commands start, with cached results."""
 
     variables: Mapping[str, str]
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
@@ -102,7 +100,6 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Return the interpreter that a program starts, or None. An unchanged program is not started again."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -113,7 +110,6 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return stamps of the files that select a program's interpreter: the program, settings and version files."""
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -130,10 +126,10 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Return True if two names in one folder are the same program: a link, or a shim that checks its own name."""
     if Path(path).parent != Path(other).parent:
         return False
     try:
+        # a link, or a copied shim that checks its own name
         return Path(path).samefile(other) or filecmp.cmp(path, other, shallow=False)
     except OSError:
         return False
@@ -144,7 +140,7 @@ def is_python(name: str) -> bool:
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return a program's path as a shell in ``root`` finds it, or None. Symbolic links are not followed."""
+    """Return a program's path as a shell in ``root`` finds it, or None."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None
@@ -152,7 +148,6 @@ def program_path(word: str, *, root: Path, path: str) -> str | None:
 
 
 def interpreter_of_script(path: str) -> str | None:
-    """Return the Python interpreter named in the first lines of a console script, or None if there is none."""
     try:
         with Path(path).open("rb") as file:
             lines = file.read(2048).decode(errors="replace").splitlines()

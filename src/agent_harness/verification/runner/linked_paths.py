@@ -47,14 +47,14 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Folders and packages of the project from which an environment imports. Paths are relative to the project."""
+    """Project folders and packages from which an environment imports."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return the folders and packages of ``project`` that these package folders add to Python's import path."""
+    """Return what these package folders add to Python's import path from ``project``."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -72,8 +72,7 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """Yield the other folders that a package folder refers to, as pairs of module name and path.
-    The name is "" for an import folder."""
+    """Yield the other folders that a package folder refers to, with their module names."""
     try:
         with os.scandir(site) as listed:
             entries = sorted(
@@ -98,7 +97,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield pairs of module name and path from a module that a ``.pth`` file imports, such as setuptools' table."""
+    """Yield module names and paths from a module that a ``.pth`` file imports."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -123,7 +122,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the name and path of a package or module. The name is "" for any other path."""
+    """Return the module name for a path, or "", and the module's folder or file."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -133,7 +132,6 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _root_of(name: str, inside: str) -> str | None:
-    """Return the import folder of the module at ``inside``, or None if the path does not end with ``name``."""
     parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
     wanted = tuple(name.split("."))
     if parts[-len(wanted) :] != wanted:
@@ -142,7 +140,6 @@ def _root_of(name: str, inside: str) -> str | None:
 
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
-    """Return ``target`` relative to the project. Return None if it is outside the project or in the environment."""
     real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
@@ -158,7 +155,7 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Return the paths that git ignores. If git ignores a whole folder, only the folder is listed."""
+    """Return the paths that git ignores; of an ignored folder, only the folder."""
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
     return [path for path in found if not path.startswith("../")]
@@ -170,20 +167,17 @@ def linkable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
 
 
 def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
-    """Return the linked folders that are compared file by file. Python environments are omitted."""
     folders = (path for path in linked if (root / path).is_dir())
     return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return ``linked``, the changed paths in linked folders, because a checkout must omit them.
-    Return () if ``changed`` contains a lock file, because an installer then made the changes."""
+    """Return the linked paths to omit, or () if an installer changed them."""
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
 
 def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
-    """Return the ignored paths that a checkout lacks, without caches and without the harness's own files."""
     known = {*linked}
     names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
     return [
@@ -194,8 +188,7 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Return the checkout folders that replace editable installs at the front of ``PYTHONPATH``.
-    The last folder contains links to packages whose folder has another name."""
+    """Return the checkout folders that replace editable installs at the front of ``PYTHONPATH``."""
     folders = [str(checkout.cwd / root) for root in now.roots]
     shelf = checkout.private / "packages"
     for name, path in now.packages:
@@ -216,7 +209,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return what the Python environments in linked folders and on the search path import from the project."""
+    """Return the project folders and packages that these Python environments import."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

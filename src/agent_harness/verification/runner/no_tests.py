@@ -10,8 +10,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, as the end of a sentence. Return None if a test may have run.
-    ``output`` may be the last part of the output. A report of a passed test shows that a test ran."""
+    """Return why a run with exit status 0 ran no test, or None."""
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
@@ -25,7 +24,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the line in which a test runner reports a skip or expected failure, or "" if there is none."""
+    """Return the line in which a test runner reports a skip or expected failure, or ""."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

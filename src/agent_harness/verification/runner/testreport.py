@@ -44,7 +44,6 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """Pytest node id ``file::Class::test[param]``. Parts that the element lacks are omitted."""
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -82,7 +81,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """Call that a test made. ``arguments`` is Python source. ``answer`` is the result, as text for comparison."""
+    """Call that a test made, with its arguments and answer as text."""
 
     module: str
     name: str
@@ -116,12 +115,10 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the worst outcome. The order from worst to best is error, failed, passed, skipped."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 
 def report_of(outcomes: Iterable[tuple[str, str]]) -> Report:
-    """Return a report from pairs of test id and outcome. If an id occurs twice, the worse outcome counts."""
     cases: dict[str, str] = {}
     for name, outcome in outcomes:
         cases[name] = worst((outcome, cases.get(name, outcome)))
@@ -129,12 +126,12 @@ def report_of(outcomes: Iterable[tuple[str, str]]) -> Report:
 
 
 def read_junit(path: str | os.PathLike[str]) -> Report:
-    """Return the report in a JUnit XML file. Raise ``ReportProblem`` if the file is missing or invalid. (C61)"""
+    """Return the report in a JUnit XML file, or raise ``ReportProblem``. (C61)"""
     return report_of((case.id, case.outcome) for case in read_cases(path))
 
 
 def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
-    """Return the test cases of a JUnit XML file in order. Raise ``ReportProblem`` if the file is missing or invalid."""
+    """Return the test cases of a JUnit XML file, or raise ``ReportProblem``."""
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -145,7 +142,6 @@ def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a report file. Raise ``ReportProblem`` if the file is missing, too large or not a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -158,7 +154,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collector of test cases that builds no XML tree, so that deep or large files need little memory."""
+    """Collector of test cases that builds no XML tree, to save memory."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -274,7 +270,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Reader of the plugin's lines from a pipe. ``sessions`` is complete when the run has ended."""
+    """Reader of the plugin's lines from a pipe."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -323,9 +319,6 @@ def recorder_settings(
     again: Path | None,
     root: Path,
 ) -> str:
-    """Return the plugin's settings as text for an environment variable.
-    ``watched``: functions to record, by file and first line. ``again``: a file of calls to make instead of tests.
-    ``root``: the folder of the work."""
     values: dict[str, object] = {"address": address, "root": str(root)}
     values |= {"watched": watched} if watched else {}
     values |= {"again": str(again)} if again else {}
@@ -340,7 +333,7 @@ def recorder_settings(
 
 
 def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
-    """Raise ``ReportProblem`` if no pytest session was recorded, or if a session is incomplete or was manipulated."""
+    """Raise ``ReportProblem`` if a pytest session is missing, incomplete or manipulated."""
     if not sessions:
         raise ReportProblem("pytest did not start, or did not load the harness's plugin; see the output")
     for session in sessions.values():
@@ -358,7 +351,7 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase]) -> Report:
-    """Return a report with pytest's own node ids. Raise ``ReportProblem`` if the test cases contradict the records."""
+    """Return a report with pytest's own node ids, or raise ``ReportProblem``."""
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):

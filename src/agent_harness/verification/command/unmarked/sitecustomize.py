@@ -16,7 +16,7 @@ _PLAIN = "main.py"
 
 
 def leave() -> "Collection[str]":
-    """Remove all traces of this module, load the next ``sitecustomize``, and return the paths of the check's files."""
+    """Remove all traces of this module, and return the paths of the check's files."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if each != here]
     for name in ("PATH", "PYTHONPATH"):
@@ -31,7 +31,7 @@ def leave() -> "Collection[str]":
 
 
 def rename(checks: "Collection[str]") -> None:
-    """Give the started program a neutral name if it is a file of the check or a one-line program."""
+    """Replace the program's name in ``sys.argv`` if it could reveal the check."""
     started = getattr(sys, "orig_argv", sys.argv)
     name = sys.argv[0] if sys.argv else ""
     if name == "-c" or os.path.realpath(name) in checks:

@@ -55,7 +55,7 @@ class _TooMuch(Exception): ...
 
 
 class TracedProject:
-    """Project whose classes are traced: the classes in the project's own files, except in tests."""
+    """Project whose classes are traced, except those in tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -79,7 +79,6 @@ class TracedProject:
         return found is kind and not issubclass(kind, (BaseException, type))
 
     def has_state(self, value: object) -> bool:
-        """Return True if the value is an object of a project class and its attributes can change."""
         return self.owns(type(value)) and not isinstance(value, tuple) and not _is_enum(type(value))
 
 
@@ -95,13 +94,11 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """Return a result as text for comparison. Unordered values are sorted. Unknown objects become their type."""
         self._inside.clear()
         self._left = _PARTS_LIMIT
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """Return an argument as text that can be evaluated. ``made`` returns an expression for an object."""
         self._left = _PARTS_LIMIT
         return self._text(value, made, keeps_order=True)
 
@@ -111,7 +108,6 @@ class Texts:
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """Return a call's result and its object's state as text. For a constructor, return only the state."""
         if is_making:
             return self.state(first)
         return f"{self.answer(value)} on {self.state(first)}" if self._project.has_state(first) else self.answer(value)
@@ -203,9 +199,9 @@ class _Open:
 
 
 class Recorder:
-    """Recorder of calls to the functions in ``watched``, which are listed by file and first line.
-    Of nested calls, only the outermost call is recorded. Arguments are plain values or objects of the project that can
-    be created again. Such an object is created by repeating its constructor call and the method calls since then."""
+    """Recorder of calls to the functions in ``watched``; nested calls are not recorded."""
+
+    # An object is created again by repeating its constructor call and the method calls since then.
 
     def __init__(self, watched: dict[str, dict[str, str]], below: str) -> None:
         self._watched = watched
@@ -226,21 +222,18 @@ class Recorder:
 
     @property
     def calls(self) -> list[list[str]]:
-        """Module, function, arguments and result of each call whose result was always the same."""
         return [[*key, answer] for key, answer in self._calls.items() if answer is not None]
 
     @property
     def flows(self) -> list[list[str]]:
-        """Module, function, empty arguments and first result of each generator and coroutine."""
         return [[*key, "", answer] for key, answer in self._flows.items()]
 
     @property
     def _spent(self) -> int:
-        """Number of processed events and value parts, which measures the cost of the recording."""
+        """Cost of the recording: the number of processed events and value parts."""
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
-        """Start recording calls. With ``records=False``, only follow the changes of objects."""
         self._open, self._records = None, records
         if sys.getprofile() is None and self._spent < _EVENTS_LIMIT:
             sys.setprofile(self._heard)
@@ -292,7 +285,6 @@ class Recorder:
     # ---- objects
 
     def _begins(self, frame: FrameType) -> None:
-        """Record that a project object is being created. Of nested constructors, only the outermost counts."""
         new = _first(frame)
         if id(new) in self._making or not self._project.has_state(new) or len(self._made) > _MADE_LIMIT:
             return
@@ -314,7 +306,6 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """Return how an object was created. Return None if this is unknown, or if an unrecorded change followed."""
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -324,7 +315,7 @@ class Recorder:
         return self._texts.given(value, self._expression)
 
     def _expression(self, value: Any) -> str:
-        """Return an expression that creates an equal object. Raise ``_TooMuch`` if there is no such expression."""
+        """Return an expression that creates an equal object, or raise ``_TooMuch``."""
         kind, found = type(value), self._known(value)
         if not self._project.owns(kind):
             raise _TooMuch
@@ -370,7 +361,6 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Return True for a call of a method that may change an object whose creation is known."""
         code = frame.f_code
         is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
@@ -430,14 +420,13 @@ def _is_return(frame: FrameType) -> bool:
 
 
 def _attribute(kind: type, name: str) -> object:
-    """Return a class attribute as stored in the class, or None if the class has no such attribute."""
     return next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
 
 
 class Again:
-    """Repeater of recorded calls.
-    ``answers`` returns a text for each call, or None if there is no usable result. After the first call, the process
-    can write only to its own folder and its temporary folder. It cannot start programs or send data."""
+    """Repeater of recorded calls."""
+
+    # After the first call, the process cannot write outside its folders, start programs or send data.
 
     def __init__(self, *places: str) -> None:
         self._below = tuple(os.path.realpath(place) + os.sep for place in places)
@@ -514,7 +503,6 @@ class Again:
         return self._found(module, name)[member]
 
     def _is_of_project(self, error: BaseException) -> bool:
-        """Return True if the project's own code raised the error, and not a framework that was not set up."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

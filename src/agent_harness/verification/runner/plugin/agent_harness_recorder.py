@@ -50,7 +50,7 @@ if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test lear
 
 
 def _say(*record: object) -> None:
-    """Write one line to the pipe. Forked children and xdist workers write nothing."""
+    # forked children and xdist workers write nothing
     if not _ADDRESS or os.getpid() != _PID or "silent" in _SETTINGS:
         return
     line = (json.dumps([_PID, *record]) + "\n").encode()
@@ -90,7 +90,6 @@ def _add_methods(found: dict[tuple[str, ...], object], owner: type, *names: str)
 
 
 def _patched() -> list[str]:
-    """Return the names of test runner functions that were replaced after the project's code began to run."""
     now = _runner_functions()
     return [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
 
@@ -129,7 +128,7 @@ def _foreign() -> list[str]:
 
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record, as an audit hook, which checkout files are opened, and which checkout code opens them."""
+    """Record which checkout files are opened, and by which code."""
     if event not in ("open", "sqlite3.connect") or len(_opened) >= _OPENED_LIMIT:
         return
     if not isinstance(arguments[0], (str, bytes)):
@@ -153,9 +152,8 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Record the test runner's functions, as late as possible before code of the project runs.
-    Installed plugins are loaded at this time, but no conftest. This hook is not ``tryfirst``, because pytest replaces
-    some of its own functions in such a hook. If pytest only prints its version or lists tests, record nothing."""
+    """Record the test runner's functions before code of the project runs."""
+    # not ``tryfirst``: pytest replaces some of its own functions in such a hook
     if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
         _SETTINGS["silent"] = True
     _functions.update(_runner_functions())
@@ -172,7 +170,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests that the harness selected, by exact id or by the id without parameters."""
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
@@ -251,7 +248,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Repeat the calls recorded in another run, inside a test without fixtures. The project's tests do not run."""
+    """Repeat recorded calls inside a test, in place of the project's tests."""
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
@@ -284,7 +281,6 @@ def _around() -> dict[str, Any]:
 
 
 def _asserted(report: pytest.TestReport) -> bool:
-    """Return True if an assertion made the test fail. Any other error does not count."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
 
