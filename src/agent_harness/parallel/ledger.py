@@ -134,6 +134,7 @@ class Ledger:
             os.fdatasync(self._file)
         except OSError:
             with suppress(OSError):
+                # remove the partial line, so that another line can follow
                 os.ftruncate(self._file, end)
             raise
 
