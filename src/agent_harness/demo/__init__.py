@@ -41,8 +41,7 @@ def demo(path: Path | None, plain: bool, as_json: bool) -> int:
 
 
 def prepare(path: Path | None) -> DemoLayout:
-    """Create the demo folder with a git repository that is ready for ``harness init``.
-    Raise ``UsageError`` if ``path`` is in use."""
+    """Create the demo folder with a git repository. Raise ``UsageError`` if ``path`` is in use."""
     place = DemoLayout(_folder(path))
     place.project.mkdir()
     place.script.write_text(bundled_script(), encoding="utf-8")
@@ -78,11 +77,7 @@ _HALF_WRITTEN = "src/shorty/cli.py"
 
 
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
-    """Run the demo in a new folder, which is kept.
-    Return 0 only if every promise of the demo was kept. ``path`` must be missing or empty. By default, the folder is
-    temporary. With ``plain``, or if stdout is not a terminal, print lines instead of a live view. With ``as_json``,
-    print one object on stdout, and the lines on stderr. Raise ``UsageError`` if the folder is in use. Raise
-    ``ToolMissing`` and leave no folder if git or pytest is missing and cannot be installed."""
+    """Run the demo in a new folder. Return 0 only if every promise was kept."""
     children.require_git()
     place = prepare(path)
     if not children.has_pytest():
@@ -116,7 +111,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """Commands of one demo. They run one after the other as child processes, and ``view`` shows their output."""
+    """Commands of one demo, run one after the other as child processes."""
 
     place: DemoLayout
     view: DemoView
@@ -130,7 +125,6 @@ class Performance:
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Run the commands of the demo. Stop after a failed command."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
@@ -168,8 +162,6 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Return the title of each feature, by the feature's id.
-        Return an empty mapping if the plan does not exist yet."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
@@ -185,7 +177,7 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the session that the demo kills wrote half of its code at least ``_LINGER_SECONDS`` ago."""
+        """Return True if the session to kill wrote half of its code some seconds ago."""
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

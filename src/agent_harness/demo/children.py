@@ -58,7 +58,6 @@ class DemoLayout:
 
     @property
     def python(self) -> Path:
-        """Virtual environment that the demo creates if this Python has no pytest."""
         return self.root / "python"
 
     @property
@@ -67,12 +66,12 @@ class DemoLayout:
 
 
 def sample() -> Traversable:
-    """Return the bundled specification and script."""
+    """Return the folder with the bundled specification and script."""
     return resources.files("agent_harness.demo") / "sample"
 
 
 def bundled_script() -> str:
-    """Return the script of the scripted agent, a YAML list that is joined from one file for each feature."""
+    """Return the bundled script, joined from one YAML file for each feature."""
     parts = sorted((p for p in (sample() / "script").iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name)
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
@@ -88,15 +87,14 @@ def require_git() -> None:
 
 
 def has_pytest() -> bool:
-    """Return True if the demo project's ``python3`` has pytest 8.4 or newer."""
     env = environment()
     python = shutil.which("python3", path=env["PATH"]) or sys.executable
     return subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False).returncode == 0
 
 
 def add_python(place: DemoLayout) -> None:
-    """Create a virtual environment with pytest in the demo's folder. Install pytest with uv or, if uv is not on PATH,
-    with pip. If the installation fails, remove the demo's folder and raise ``ToolMissing``."""
+    """Create a virtual environment with pytest in the demo's folder."""
+    # if the installation fails, the demo's folder is removed
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
         steps = [
@@ -122,8 +120,7 @@ def add_python(place: DemoLayout) -> None:
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """Return the environment of a child process.
-    It contains no harness settings of the user. A Python with pytest is first on PATH."""
+    """Return the environment of a child process, without the user's harness settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
     kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -134,7 +131,6 @@ def environment(place: DemoLayout | None = None) -> dict[str, str]:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git in a folder, and return its output. Raise ``HarnessError`` if the command fails."""
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -145,7 +141,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Child:
-    """Running ``harness`` command. Its stdout and stderr are read together as lines. Reading does not block."""
+    """Running ``harness`` command, whose output can be read as lines without blocking."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
         self.arguments = tuple(arguments)
@@ -169,7 +165,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of the command. ``None`` while the command runs, and negative if a signal ended it."""
+        """Exit code of the command, or ``None`` while it runs."""
         return self._process.poll()
 
     @property
@@ -185,7 +181,7 @@ class Child:
                 return found
 
     def kill(self) -> None:
-        """Send SIGKILL to the harness process alone, as the kernel or a user would."""
+        """Send SIGKILL to the harness process alone, and wait for its end."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
 

@@ -23,7 +23,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """One promise of the demo. ``kept`` tells if the promise was kept, and ``seen`` contains the observed facts."""
+    """Promise of the demo, with its result and the observed facts."""
 
     name: str
     kept: bool
@@ -32,7 +32,7 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class KilledRun:
-    """Finished demo project with its story, and the exit code of the harness process that the demo killed."""
+    """Finished demo project, and the exit code of the harness that the demo killed."""
 
     place: DemoLayout
     story: Story
@@ -40,8 +40,7 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Check each promise in the demo's folder, and return all promises with their results.
-    If a check raises an error, the promise counts as broken."""
+    """Check each promise in the demo's folder, and return the results."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
@@ -131,7 +130,7 @@ def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
 
 
 def _continued(sessions: list[DemoSession]) -> bool:
-    """Return True if there is a second session that continued the work of the first session and proved the feature."""
+    """Return True if the second and last session continued the work and proved the feature."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 

@@ -48,8 +48,9 @@ STYLES = {
 
 
 class DemoView(ABC):
-    """Base class of the demo's views.
-    The demo calls ``tick`` several times a second, and the other methods for each event."""
+    """Base class of the demo's views."""
+
+    # the demo calls `tick` several times a second, and the other methods for each event
 
     @abstractmethod
     def note(self, text: str) -> None:
@@ -76,7 +77,7 @@ class DemoView(ABC):
 
 
 class Plain(DemoView):
-    """Plain view: one line for each event, with the seconds since the start, the source and the text."""
+    """Plain view, with one line for each event."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -99,8 +100,7 @@ class Plain(DemoView):
 
 
 class Picture(DemoView):
-    """Live view of the features, the agent's text in the current session, and the harness's decisions. The view is as
-    high as the terminal. Long lines are cut. If there are too many lines, the oldest lines are removed."""
+    """Live view of the features, the agent's text and the harness's decisions."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -166,7 +166,6 @@ class Picture(DemoView):
 
 
 def _frame(title: str, lines: Sequence[Text], height: int, style: str) -> Panel:
-    """Return the last ``height`` of these lines in a frame. Empty lines fill a frame that has fewer lines."""
     shown = list(lines)[-height:]
     shown += [Text("")] * (height - len(shown))
     return Panel(Group(*shown), title=title, title_align="left", border_style=style)
@@ -185,8 +184,7 @@ def _style_of(line: str) -> str:
 
 
 def console_for(*, plain: bool, to_stderr: bool = False) -> Console:
-    """Return the console for tables.
-    With ``plain``, it has 118 columns and no colours. Otherwise, it is as wide as the terminal."""
+    """Return the console for tables, which with ``plain`` has no colours and a fixed width."""
     out = sys.stderr if to_stderr else sys.stdout
     if plain:
         return Console(file=out, width=118, color_system=None, force_terminal=False, highlight=False)
@@ -281,8 +279,7 @@ WIDE = 100
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Return a table of claims and verdicts.
-    If the terminal is too narrow for the table, return a block of text for each session."""
+    """Return a table of claims and verdicts, or blocks of text on a narrow terminal."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
@@ -313,7 +310,7 @@ def with_a_real_agent(place: DemoLayout) -> str:
 
 
 def _program() -> str:
-    """Return ``harness``, or its full path if it is not on PATH (after `make`, for example)."""
+    """Return ``harness``, or its full path if it is not on PATH."""
     return "harness" if shutil.which("harness") else shlex.quote(str(Path(sys.executable).with_name("harness")))
 
 
@@ -332,8 +329,7 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """Yield one table row for each claim of a session.
-    For a session without a claim, yield one row with the session's end."""
+    """Yield one table row for each claim, or one row with the end of the session."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
@@ -369,8 +365,6 @@ def _promises(promises: list[Promise]) -> Table:
 
 
 def _cost(place: DemoLayout) -> float | None:
-    """Return the total cost in US dollars from the file costs.yaml, which contains JSON. Return None if the cost cannot
-    be read."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]
     except (OSError, ValueError, LookupError, TypeError):

@@ -11,15 +11,14 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of a growing file.
-    A missing file counts as empty. If the file has become shorter, it is read again from its start."""
+    """Reader of a growing file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
 
     def lines(self) -> list[str]:
-        """Return the lines that were completed since the last call, without their line ends."""
+        """Return the lines that were completed since the last call."""
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, 2) < self._offset:
@@ -49,7 +48,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """Return a line of the transcript as the live view shows it. Return ``None`` if the view does not show the line."""
+    """Return a transcript line as the live view shows it, or ``None`` to skip it."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -57,7 +56,7 @@ def spoken(line: str) -> str | None:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """Return the text as one line of at most ``limit`` characters that is safe to print on a terminal."""
+    """Return the text as one printable line of at most ``limit`` characters."""
     line = one_line(str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -67,8 +66,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """Agent's statement that its feature is done.
-    ``verdict`` is the harness's answer, and ``found`` is the test result that the harness measured."""
+    """Agent's statement that its feature is done, with the harness's verdict and test result."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -88,8 +86,7 @@ class DemoSession:
 
 @dataclass
 class Story:
-    """Sessions of a project in order, and the state of each feature: running, claimed, half done, rolled back or
-    proven."""
+    """Sessions of a project in order, and the state of each feature."""
 
     sessions: list[DemoSession] = field(default_factory=list)
     features: dict[int, str] = field(default_factory=dict)
@@ -101,7 +98,7 @@ class Story:
         return last if last and last.ending == "running" else None
 
     def hear(self, event: Record) -> None:
-        """Add one event to the story. An event of an unknown type changes nothing."""
+        """Add an event to the story. Unknown events change nothing."""
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):
@@ -112,7 +109,6 @@ class Story:
             step(self, found, event)
 
     def of(self, feature_id: int) -> list[DemoSession]:
-        """Return the sessions that worked on one feature."""
         return [s for s in self.sessions if s.feature_id == feature_id]
 
     def _mark(self, session: DemoSession, word: str) -> None:

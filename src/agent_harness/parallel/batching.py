@@ -13,9 +13,10 @@ from agent_harness.parallel.items import BROKEN, GREEN, RED
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One run of checks on the first ``prefix`` members of a batch. If ``only`` is empty, all checks run."""
+    """Run of checks on the first ``prefix`` members of a batch."""
 
     prefix: int
+    # the names of the checks; empty: all checks
     only: tuple[str, ...] = ()
 
 
@@ -35,7 +36,7 @@ class Search:
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
     def next_trial(self) -> Trial | None:
-        """Return the next run of checks that the search needs. Return None if the search needs no further run."""
+        """Return the next run of checks, or None if the search is complete."""
         if self.contradicts or self.broken > 1 or self.green:
             return None
         if not self.high:
@@ -45,8 +46,7 @@ class Search:
         return Trial(prefix=self.low) if self.low else None
 
     def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
-        """Return the search, updated with the result of one run of checks. ``trial`` is this run, ``result`` is its
-        result, and ``failing`` contains the names of the failed checks."""
+        """Return the search, updated with the result and the failed checks of ``trial``."""
         if result == BROKEN:
             return replace(self, broken=self.broken + 1)
         if result == GREEN:
@@ -61,8 +61,7 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """Return the maximum size of the next batch. ``result`` is the last result for a whole batch. If the checks failed,
-    ``size`` is halved. If they passed, ``size`` increases by one, up to ``most``."""
+    """Return the maximum size of the next batch, given the result of the last batch."""
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

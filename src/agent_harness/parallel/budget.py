@@ -25,7 +25,7 @@ _SETTLED = "settled.json"
 
 @dataclass(frozen=True, kw_only=True)
 class LateCost:
-    """Spending of one try of a job, in US dollars, that was reported after the job had ended."""
+    """Cost of one try of a job, in US dollars, reported after the job had ended."""
 
     job: str
     attempt: str
@@ -34,9 +34,10 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job in US dollars, as recorded in a journal. If only the total is known, ``tries`` is empty."""
+    """Recorded cost of a job, in US dollars."""
 
     spent: float = 0.0
+    # empty if only the total is known
     tries: Mapping[str, float]
 
     @classmethod
@@ -48,14 +49,14 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return a new cost that includes the reported spending of each try. For each try, the greater amount counts,
-        so a repeated report changes nothing. The total is the sum of all tries, or the old total if it is greater."""
+        """Return the cost with the reported spending of each try included."""
+        # the spending of a try only grows, so a repeated report changes nothing
         tries = most_of_each(self.tries, told)
         return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
 
 
 def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[str, float]:
-    """Return for each try the greater of two reported amounts, because the spending of a try only grows."""
+    """Return the greater of the two amounts for each try, because spending never decreases."""
     return {name: max(known.get(name, 0.0), told.get(name, 0.0)) for name in {**known, **told}}
 
 
@@ -78,8 +79,7 @@ class SharedBudget:
         files.write_json(os.path.join(self._folder, name), record)
 
     def elsewhere(self, job: str, spent: float) -> float:
-        """Record a job's spending. Return the US dollars that this job cannot spend: the spending and reservations of
-        all other jobs. If other jobs are running, the result also includes the price of one more call by this job."""
+        """Record a job's spending. Return the US dollars that other jobs have spent or reserved."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.pop(name, {"spent": 0.0, "call": 0.0})
@@ -89,17 +89,18 @@ class SharedBudget:
         dearest = max([each["call"] for each in (own, settled, *known.values())])
         reserved = sum(_held(each, dearest) for each in known.values())
         mine = own["call"] or dearest
+        # beside other jobs, the price of one more call by this job is reserved too
         return float(settled["spent"] + reserved + (mine if known else 0.0))
 
     def allow(self, job: str, amount: float | None) -> None:
-        """Reserve an amount in US dollars for a remote job. If the amount is None, the job has no limit."""
+        """Reserve US dollars for a remote job. None means no limit."""
         if amount is not None:
             name = f"{job.replace('/', '.')}.json"
             with self._locked() as known:
                 self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
     def hear(self, job: str, tries: Mapping[str, float]) -> None:
-        """Record the spending of each try of a remote job. The spending counts even if the job has no result."""
+        """Record the spending that a remote worker reported for each try of a job."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -108,7 +109,7 @@ class SharedBudget:
                 self._write(name, own | {"spent": max(own["spent"], sum(after.values())), "tries": after})
 
     def tries(self, job: str) -> dict[str, float]:
-        """Return the reported spending, in US dollars, of each try of a remote job that has not ended."""
+        """Return the reported spending of each try of a running remote job, in US dollars."""
         with self._locked() as known:
             return dict(known.get(f"{job.replace('/', '.')}.json", {}).get("tries", {}))
 
@@ -117,9 +118,7 @@ class SharedBudget:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
     def finalize(self, job: str, spent: float) -> float:
-        """Add a finished job's spending to the total. Return the amount added: ``spent``, or the amount recorded
-        earlier if it is greater. A journal must already have recorded the spending, because this method deletes the
-        job's own record."""
+        """Move a finished job's spending into the total, and return the amount added."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -127,13 +126,13 @@ class SharedBudget:
             settled = known.get(_SETTLED, {"spent": 0.0, "call": 0.0})
             call = max(own["call"], settled["call"])
             self._write(_SETTLED, {"spent": settled["spent"] + total, "call": call})
+            # a journal must already have recorded the spending, because the job's own record is deleted
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, name))
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run that has spent ``spent`` US dollars so far. Delete the records of jobs that are not in
-        ``left``."""
+        """Start a run that has already spent ``spent`` US dollars, keeping only records of jobs in ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -142,7 +141,7 @@ class SharedBudget:
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
     def note_late(self, job: str, attempt: str, spent: float) -> None:
-        """Store a finished job's late spending until a journal has recorded it. Then call ``forget_late``."""
+        """Store the late spending of a finished job until ``forget_late`` is called."""
         os.makedirs(folder := os.path.join(self._folder, "late"), mode=0o700, exist_ok=True)
         record = {"order": job, "try": attempt, "spent": spent}
         files.write_json(os.path.join(folder, _late_name(job, attempt)), record)
@@ -156,7 +155,7 @@ class SharedBudget:
         return found
 
     def forget_late(self, known: LateCost) -> None:
-        """Delete the stored late spending of a try, after a journal has recorded this spending."""
+        # only after a journal has recorded the spending
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
@@ -169,17 +168,16 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the US dollars that one more job may spend, or a negative amount if the budget is exceeded. The
-        harness reserves the price of one call for each running job and for the new job."""
+        """Return the US dollars left for one more job, negative if the budget is exceeded."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
         reserved = sum(_held(each, dearest) for each in known.values())
+        # one call is reserved for each running job and for the new job
         return float(limit - settled["spent"] - reserved - dearest)
 
 
 def _read(path: str) -> JsonObject:
-    """Return the amounts in a job's spending file. An invalid amount counts as zero."""
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
     known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
@@ -194,5 +192,5 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the US dollars to reserve for a running job: its spending plus one call, or its allowance if greater."""
+    """Return the US dollars to reserve for a running job."""
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

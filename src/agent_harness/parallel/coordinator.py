@@ -182,7 +182,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename candidate refs of versions up to 1.2.1. Report old refs that may belong to another project."""
+        """Rename candidate refs of old versions, and report those that may be another project's."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -197,10 +197,10 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if this run takes over the item ``carried`` of the previous run. If the project no longer assigns
-        the item's proven work to that run, save the work on a rescue ref and return False."""
+        """Return True if this run takes over ``carried``, an item of the previous run."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
+        # the project no longer assigns this proven work to the run: keep it on a rescue ref
         candidates.set_aside(self._git, carried["order"], carried["commit"])
         known = {name: carried[name] for name in ("order", "commit", "bounces")}
         candidates.let_go(self._git, self._refs, [plan.ItemProgress(**known)])
@@ -215,8 +215,7 @@ class Coordinator:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
-        """Take over a killed coordinator's jobs. End its processes on this machine, and save their work on rescue refs.
-        Record existing results, continue jobs that still run on other machines, and record all other jobs as lost."""
+        """Take over the jobs of a killed coordinator."""
         rescues: dict[str, list[str]] = {}
         for workspace in workspaces.existing(os.path.join(self._folder, "places")):
             record = files.read_json_if_any(workspace.record)
@@ -241,7 +240,6 @@ class Coordinator:
         self._take_collected()
 
     def _submitted(self, job_id: str) -> Job | None:
-        """Return the job with this id, as it was recorded at its start. Return None if there is no record."""
         record = files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), JOB))
         return Job.from_record(record) if record.get("id") == job_id else None
 
@@ -261,7 +259,7 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Run until there is nothing left to do. Return the run's results, the reason for its end and its exit code."""
+        """Run all jobs. Return the results, the reason for the end and the exit code."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for that run, or end it with Ctrl-C"):
             return self._run()
@@ -321,7 +319,7 @@ class Coordinator:
                     self._ended(self._ended_orders.get_nowait())
 
     def _end_needless(self, is_over: bool) -> None:
-        """Cancel jobs that are no longer needed: attempts of a run that ends, and checks of an abandoned batch."""
+        """Cancel attempts if the run is over, and checks of abandoned batches."""
         batches = {each.id for each in self._plan.under_way}
         for under in self._under.values():
             if is_over and under.job.kind == ATTEMPT:
@@ -332,14 +330,14 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """After a request to stop, wait for attempts on remote workers, but only for a limited time. Then raise
-        ``KeyboardInterrupt``. The remote attempts continue, and the next run collects their results."""
+        """Raise ``KeyboardInterrupt`` if remote attempts do not end in time after a stop request."""
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
         left = [each.job.id for each in self._under.values()]
         are_elsewhere = not self._engine.is_local and all(each.job.kind == ATTEMPT for each in self._under.values())
         if left and are_elsewhere and now > self._leave_by:
             self._say(f"{', '.join(left)}: not reported yet; the next run collects the results")
+            # the remote attempts continue, and the next run collects their results
             raise KeyboardInterrupt
 
     def _recall(self, under: _Under, why: str) -> None:
@@ -366,7 +364,7 @@ class Coordinator:
         )
 
     def _why_not(self) -> tuple[int, str, str] | None:
-        """Return the exit code, the reason and a message if no new job may start. Otherwise, return None."""
+        """Return exit code, reason and message if no new job may start, otherwise None."""
         stop = self._terms.stop
         if stop.requested():
             code = 130 if stop.signalled else 5
@@ -383,7 +381,6 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return a message that tells the user why the run is blocked and which commands to type."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
@@ -395,7 +392,6 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return a message to the user that explains why an item waits for a decision, and lists the conflicts."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -407,7 +403,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Record merged items that fail on the branch. Return a text that names the merges that broke these items."""
+        """Record items that were broken by a merge, and return a message about them."""
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -432,7 +428,6 @@ class Coordinator:
         return None
 
     def _can_pay(self) -> bool:
-        """Return True if the budget covers the first call of one more attempt."""
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
@@ -524,12 +519,13 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Carry out a user's request, and return its event. The event is on disk before the request is carried out."""
+        """Carry out a user's request, and return its event."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run has ended", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
         if kind == "dropped":
             members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])
+        # on disk before the request is carried out
         event = self._ledger.note(kind, **members, request=request["id"])
         self._say(f"Request of a person: {requests.told(event)}")
         if kind == "dropped":
@@ -540,7 +536,7 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return the changes that the user must review, as text. Agents without a sandbox may have made them."""
+        """Return messages about changes that the user must review."""
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -678,9 +674,9 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Claim the items of all new jobs in one change of the project's state. Then start the jobs' workers."""
         ordered = [*self._ordered]
         self._ordered.clear()
+        # all items in one change of the project's state, before a worker starts
         if ordered:
             self._port.claim([under.job for under, _ in ordered])
         for under, reason in ordered:
@@ -688,11 +684,11 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Reserve a budget for a job, because a remote worker sees only its own spending. Return the job with this
-        budget."""
+        """Return the job with a share of the remaining budget."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
+        # reserved now, because a remote worker sees only its own spending
         allowance = max(0.0, self._money.left(most)) / max(1, self._plan.workers - busy)
         self._money.allow(job.id, allowance)
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
@@ -701,7 +697,8 @@ class Coordinator:
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
-        """Cancel the newest attempt if memory has been short for a minute, unless it is the only attempt. (SC-41)"""
+        """Cancel the newest of several attempts if memory has been short for a minute."""
+        # SC-41
         if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
             return
         at_work = [each for each in self._under.values() if each.job.kind == ATTEMPT and not each.recalled]
@@ -778,14 +775,12 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for copies of files that the harness replaces in the project. Return None if agents cannot
-        write to the project."""
+        """Return the folder for replaced project files, or None if agents cannot write to the project."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Find changes that were made in the project's own folder during an attempt. Report all changes, and restore
-        files where this is possible."""
+        """Report changes in the project's folder during an attempt, and restore files where possible."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -805,7 +800,8 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Record the result of a job, first in the project and then as an event. A repeated call has no effect."""
+        """Record a job's result in the project, then as an event."""
+        # a repeated call has no effect
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -838,13 +834,12 @@ class Coordinator:
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
-        """Count the cost of an attempt whose result arrived only after the attempt was recorded as ended or lost."""
         if events := self._ledger.of_job(job):
             told = _told_cost(result_of_job(self._folder, job))
             self._count_late(job, events, CountedCost.of(events).with_more(told))
 
     def _take_collected(self) -> None:
-        """Count the reported costs of finished jobs, each cost only once. Jobs of earlier runs are included."""
+        """Count each late cost of a finished job once, even if an earlier run started the job."""
         at_work = {self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)}
         for each in self._money.late():
             if each.job in at_work:
@@ -861,7 +856,8 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Record the late cost of a job, first in the project and then as an event. A repeated call has no effect."""
+        """Record the late cost of a job in the project, then as an event."""
+        # a repeated call has no effect
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
@@ -896,13 +892,13 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the number of the try that produced ``result``, with the cost of this try in US dollars."""
+    """Return the cost of the try that produced ``result``, by the number of the try."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return a row that describes a running attempt for the display. ``heard`` is the present activity of the attempt's
-    session. If it is empty after earlier activity, the session has ended and the attempt's work is being saved."""
+    """Return the display row of a running attempt."""
+    # no activity after earlier activity: the session has ended, and its work is being saved
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard
     known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}

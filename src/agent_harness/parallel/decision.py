@@ -22,7 +22,7 @@ class StartAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Step of a run: merge these candidates as git objects, onto the head or onto the tip of an earlier batch."""
+    """Step of a run: merge candidates onto the head or onto an earlier batch."""
 
     items: tuple[str, ...]
     on: str = ""  # a commit that lands before; empty: the head
@@ -42,8 +42,7 @@ class RejectItem:
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Step of a run: move the branch to the commit that contains the first ``count`` members of the batch. If an
-    earlier move was interrupted, this step completes that move."""
+    """Step of a run: move the branch to include the first ``count`` members of the batch."""
 
     count: int
 
@@ -57,15 +56,14 @@ class ReleaseBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class AskPerson:
-    """Step of a run: ask the user a question, and start no new job before the user has answered."""
+    """Step of a run: ask the user a question, and start no job before the answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Step of a run: push the merged commits to the remote. If the harness has rebased these commits, this step first
-    moves the branch to the rebased and verified commit."""
+    """Step of a run: push the merged commits to the remote."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -88,8 +86,7 @@ class Facts:
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """Return the steps that the run can do now, in any order. If a batch is ready to be merged, no attempt starts
-    before the merge. Attempts therefore start with the merged work."""
+    """Return the steps that the run can take now."""
     left = facts.slots
     if facts.most_attempts is not None:
         left = min(left, facts.most_attempts - plan.attempts)
@@ -100,6 +97,7 @@ def decide(plan: RunPlan, facts: Facts) -> list[Step]:
     if facts.pushing and isinstance(landing, PushLanded):
         landing = None
     steps: list[Step] = [landing] if landing else []
+    # attempts begin only after the merge, so that they contain the merged work
     if landing and not isinstance(landing, RunChecks):
         return steps
     free = facts.test_runs - len(steps)
@@ -127,8 +125,7 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that build on a batch that is still being checked. Return None if there is no
-    such step. If the earlier batch is not merged, the results of these batches do not count."""
+    """Return the next step for batches that build on an unverified batch, or None."""
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
         return None
@@ -174,7 +171,8 @@ class ItemChoice:
 
 
 def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAttempt]:
-    """Return the next ``count`` attempts to start, each with the reason for its selection. (SC-7, SC-8)"""
+    """Return the next ``count`` attempts to start, each with its reason."""
+    # SC-7, SC-8
     if count <= 0:
         return []
     chosen = islice((each for each in choices(plan, items, count) if each.starts), count)
@@ -182,7 +180,7 @@ def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAtte
 
 
 def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
-    """Yield each item in the protocol's order, with the decision whether to start it now, and the reason."""
+    """Yield for each item, in the protocol's order, whether it starts now and why."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
     for item in items:
@@ -207,22 +205,21 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the reason why an item must not start now: it may change the same files as an item in ``busy``. Otherwise,
-    return None. ``busy`` has the file patterns of each item that is not merged yet."""
+    """Return why ``item`` must wait for an item in ``busy``, or None."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if one file may match a pattern of each list. Only the text before the first wildcard is compared. If
-    one list has a pattern that matches every file, return True, even if the other list is empty."""
+    """Return True if one file may match a pattern of each list."""
+    # only the text before the first wildcard is compared
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return the reason why the fix of a rejected item must wait for another item's merge. Otherwise, return None. The
-    fix waits because it needs the changes of the item with which it conflicts. (SC-31)"""
+    """Return why the fix of a rejected item must wait for another merge, or None."""
+    # SC-31: the fix needs the changes of the item with which it conflicts
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
@@ -230,8 +227,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return, as text, the patterns in ``others`` that may match the same file as a pattern in ``some``. If there is no
-    such pattern, return the patterns in ``some``."""
+    """Return the patterns that overlap with ``some``, as text."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

@@ -35,7 +35,8 @@ RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
 
 
 class Engine(Protocol):
-    """Interface of an engine, which runs workers. ``agent_harness.testing.check_engine`` tests it. (scale.md 2, 11)"""
+    """Interface of an engine, which executes jobs (scale.md 2, 11). ``agent_harness.testing.check_engine`` checks
+    implementations."""
 
     name: str
     """Name of the engine, as shown in the display of a run."""
@@ -43,17 +44,15 @@ class Engine(Protocol):
     """True if the engine's agents run as processes of this machine and need its resources."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Open the engine. After that, it puts the id of each finished job into the queue ``ended``. Raise
-        ``HarnessError`` if no worker can run."""
+        """Open the engine, which then puts the id of each finished job into ``ended``."""
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start a job, and return immediately. If an earlier process has submitted the job, do not start it again, but
-        report its end. The engine executes a job only once, even if several processes submit it."""
+        """Start a job and return immediately. Each job runs only once, even if submitted repeatedly."""
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the job's worker to end its attempt after the present operation, save the work and report a result."""
+        """Tell the job's worker to stop, save its work and report a result."""
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
@@ -61,25 +60,24 @@ class Engine(Protocol):
         ...
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the activity that remote workers reported, by job id. Jobs of this machine are not included."""
+        """Return the activity that remote workers reported, by job id."""
         ...
 
     def close(self) -> None:
-        """Close the engine. Its processes on this machine end, but its jobs on other machines continue."""
+        """End the engine's processes on this machine. Jobs on other machines continue."""
         ...
 
 
 class EngineFactory(Protocol):
-    """Factory for the engine of a run. Without a factory, the jobs of a run are processes of this machine."""
+    """Factory for the engine of a run."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
-        """Return the engine, or None to execute jobs on this machine. ``folder`` contains the project's runs. ``refs``
-        is the prefix for the git refs of remote jobs."""
+        """Return the engine of a project, or None to run jobs on this machine."""
         ...
 
 
 class LocalEngine:
-    """Engine that executes jobs in child processes. These child processes end together with this process."""
+    """Engine that executes jobs in child processes of this process."""
 
     name = "local"
     is_local = True
@@ -91,7 +89,6 @@ class LocalEngine:
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Store the queue for the ids of finished jobs. The local engine needs no connection."""
         self._ended = ended
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
@@ -127,26 +124,25 @@ class LocalEngine:
             found.set()
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return ``unknown`` for every job, because the local jobs of an earlier process ended with that process."""
+        """Return ``unknown`` for every job, because local jobs end with their process."""
         return {each.id: UNKNOWN for each in jobs}
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return an empty result, because jobs on this machine write their activity into the project."""
+        """Return nothing, because local jobs write their activity into the project."""
         return {}
 
     def close(self) -> None:
-        """End the idle worker processes. A worker process that is executing a job ends together with this process."""
+        # a worker process that is executing a job ends together with this process
         while self._idle:
             self._idle.popitem()[1].close()
 
 
 class WorkerProcess:
-    """Child process that executes jobs, one at a time. The first job starts the child process, which runs until this
-    process ends. If the child process exits earlier, the next job starts a new child process."""
+    """Reusable child process that executes one job at a time."""
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
-        """Set the number of seconds in which a cancelled job must finish its operation and save its work."""
         self._running: process.Running | None = None
+        # for a cancelled job to finish its operation and save its work
         self._wrap_up_seconds = wrap_up_seconds
 
     def execute(
@@ -158,8 +154,7 @@ class WorkerProcess:
         *,
         attempt: int = 1,
     ) -> None:
-        """Execute the job whose files are in ``folder``. Return after all processes of the job have exited. If
-        ``is_recalled`` returns True, cancel the job. ``attempt`` is the number of the try."""
+        """Execute a job, and return after all its processes have exited."""
         running = self._begun(environment)
         told = {"order": job.id, "item": job.item, "name": job.name, "try": attempt}
         files.write_json(f"{job.workspace}.json", {**told, "process": running.record})
@@ -187,7 +182,6 @@ class WorkerProcess:
         return self._running
 
     def close(self) -> None:
-        """End the worker's child process immediately."""
         if self._running is not None:
             self._running.close()
             self._running = None

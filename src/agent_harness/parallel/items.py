@@ -45,7 +45,7 @@ class OpenItem:
 
 
 def odd_touches(found: Mapping[str, object]) -> list[str]:
-    """Return a message for each item whose member ``touches`` is not a list of strings."""
+    """Return a message for each item whose ``touches`` is not a list of strings."""
     odd = [
         item
         for item, said in found.items()
@@ -95,7 +95,6 @@ class Job:
 
     @property
     def refs(self) -> ProjectRefs:
-        """Names of the git refs of the job's project."""
         return ProjectRefs(self.project)
 
     def as_record(self) -> JsonObject:
@@ -104,7 +103,6 @@ class Job:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Job":
-        """Return the job with the content of ``order.json``. Ignore members that this version does not know."""
         keys = {name: _KEYS.get(name, name) for name in cls.__dataclass_fields__}
         known: dict[str, Any] = {name: record[key] for name, key in keys.items() if key in record}
         known |= {name: tuple(known[name]) for name in _LISTS if name in known}
@@ -119,7 +117,7 @@ _ROWS: dict[str, type] = {"costs": dict, "verdicts": dict, "rescues": str, "outp
 
 
 def result_of(record: JsonObject) -> JsonObject:
-    """Return the valid members of an attempt's result. Leave out each member with an invalid value."""
+    """Return the members of an attempt's result that have valid values."""
     found = {name: value for name, value in record.items() if isinstance(value, _RESULT.get(name, object))}
     for name, kind in _ROWS.items():
         rows = found.get(name)
@@ -128,12 +126,11 @@ def result_of(record: JsonObject) -> JsonObject:
 
 
 def job_folder(folder: str, job: str) -> str:
-    """Return the folder of a job's inputs and result. ``folder`` is the folder of the project's parallel runs."""
     return os.path.join(folder, "orders", job.replace("/", "."))
 
 
 def result_of_job(folder: str, job: str) -> JsonObject:
-    """Return the valid members of the result that a job's attempt wrote (see ``result_of``)."""
+    """Return the valid members of the result that a job's attempt wrote."""
     return result_of(files.read_json_if_any(os.path.join(job_folder(folder, job), RESULT)))
 
 
@@ -146,7 +143,7 @@ class LandedItem:
 
 
 class ProjectPort(Protocol):
-    """Interface of a project for the coordinator. A repeated call of a method that writes has no further effect."""
+    """Interface of a project for the coordinator. Repeated writes have no further effect."""
 
     executor: str  # as ``WorkOrder.executor``
     input_files: tuple[str, ...]  # as ``WorkOrder`` has them
@@ -163,8 +160,7 @@ class ProjectPort(Protocol):
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """If no new job may start, return the exit code and the reason, such as a pause or a limit. Otherwise, return
-        None."""
+        """Return the exit code and the reason if no new job may start, otherwise None."""
         ...
 
     def claim(self, jobs: Sequence[Job]) -> None: ...
@@ -172,7 +168,7 @@ class ProjectPort(Protocol):
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject: ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over the items of the jobs ``held`` from a dead coordinator. Release that coordinator's other items."""
+        """Keep the items of the jobs in ``held``, and release the dead coordinator's other items."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -182,18 +178,18 @@ class ProjectPort(Protocol):
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Record the end of a job. If the job is lost, ``result`` is None. If the work was accepted, the item then
-        waits to be merged. ``spent_usd`` is the job's cost that counts toward the run's budget, in US dollars."""
+        """Record the end of a job. ``result`` is None if the job was lost."""
+        # spent_usd: the part of the cost that counts toward the run's budget
         ...
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Record that a finished job cost more than the recorded amount. ``more_usd`` is the difference, and
-        ``spent_usd`` is the new total, both in US dollars. If this total is already recorded, do nothing."""
+        """Record that a finished job cost ``more_usd`` more, and ``spent_usd`` in total."""
+        # a total that is already recorded changes nothing
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge the changes between ``base`` and ``commit`` into ``head``, and return the merge. The merge also updates
-        the harness's own files in the commit. ``proven`` is False for work that must still be fixed."""
+        """Merge the changes between ``base`` and ``commit`` into ``head``."""
+        # proven is False for work that must still be fixed
         ...
 
     def checks(
@@ -204,12 +200,10 @@ class ProjectPort(Protocol):
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks, with names, that must pass on ``commit`` before it is merged.
-
-        ``base`` is the commit on which the batch of ``members`` builds. ``before`` has the commits of items in ``base``
-        that are not merged yet. ``unseen`` has items that were merged after the members' attempts began, or that the
-        members broke before. If ``members`` is None, ``commit`` is an unverified head of the branch, and ``base`` is
-        the last trusted head. If both are the same commit, all merged work is proven again."""
+        """Return the checks that must pass on ``commit`` before its merge."""
+        # base: the commit on which the batch of `members` builds; if `members` is None, the last trusted head
+        # before: the commits of items in `base` that are not merged yet
+        # unseen: items merged after the members' attempts began, or broken by the members before
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject: ...
@@ -217,23 +211,22 @@ class ProjectPort(Protocol):
     def finalize(self, landings: Sequence[LandedItem]) -> None: ...
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise an error if the project's files are invalid in ``commit``, after a rebase onto the remote's commits."""
+        """Raise an error if the project's files are invalid in the rebased ``commit``."""
         ...
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Record that the branch is at ``commit`` after a rebase onto the remote's commits. ``joined`` maps the id of
-        each old commit to its new id. ``checked`` contains the result of the checks."""
+        """Record that the branch is at ``commit`` after a rebase."""
+        # joined: new commit ids by old ids; checked: the result of the checks
         ...
 
     def note_push(self, kind: str, commit: str, message: str) -> None: ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore the project's state files that other programs changed while agents worked. Return the name of each
-        restored file, with the path of the replaced version or "" if that version was not kept."""
+        """Restore state files that other programs changed. Return the replaced versions' paths by file name."""
         ...
 
     def note_touched(self, item: str, message: str) -> None:
-        """Record which files of the project were changed during work on the item, and which files were restored."""
+        """Record a message about project files that changed during work on the item."""
         ...
 
     def reopen(self, items: Sequence[str], why: str) -> None: ...
@@ -243,11 +236,11 @@ class ProjectPort(Protocol):
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Stop the project with a question to the user. If another question is already pending, keep that question."""
+        """Stop the project with a question to the user, unless a question is already pending."""
         ...
 
     def keep(self) -> None:
-        """Renew the leases of the run. The coordinator calls this method regularly."""
+        """Renew the leases of the run. The coordinator calls this regularly."""
         ...
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
@@ -255,9 +248,9 @@ class ProjectPort(Protocol):
         ...
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three groups of items: finally failed items, open items, and items with a pending question."""
+        """Return the failed items, the open items and the items with a pending question."""
         ...
 
     def close(self, paused: str) -> None:
-        """End the run. If ``paused`` contains a reason, also pause the project for this reason."""
+        """End the run, and pause the project if ``paused`` contains a reason."""
         ...

@@ -95,7 +95,7 @@ class Ledger:
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
-        """Return the events of a job. If this run did not start the job, read the journals of earlier runs."""
+        """Return the events of a job, even if an earlier run started it."""
         mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
             return mine
@@ -104,13 +104,13 @@ class Ledger:
         return [*(each for each in found if each.get("order") == job), *mine]
 
     def note(self, kind: str, **members: object) -> JsonObject:
-        """Append an event to the journal on disk, and then apply the event to the plan. Return the event."""
+        """Append an event to the journal, apply it to the plan, and return the event."""
         event = self.append(kind, **members)
         self.plan.apply(event)
         return event
 
     def append(self, kind: str, **members: object) -> JsonObject:
-        """Append an event to the journal, and return the event. The event is on disk when this method returns."""
+        """Append an event to the journal on disk, and return the event."""
         event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
@@ -127,7 +127,6 @@ class Ledger:
         return event
 
     def _write(self, line: bytes) -> None:
-        """Write a complete line. If the write fails, remove the partial line, so that another line can follow."""
         end = os.fstat(self._file).st_size
         try:
             while line:
@@ -135,11 +134,12 @@ class Ledger:
             os.fdatasync(self._file)
         except OSError:
             with suppress(OSError):
+                # remove the partial line, so that another line can follow
                 os.ftruncate(self._file, end)
             raise
 
     def put_away(self) -> None:
-        """Move the journal to the folder of finished runs, where it stays for 90 days. Start a new journal."""
+        """Move the journal to the finished runs, and start a new journal."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -158,7 +158,7 @@ class Ledger:
 
 
 def renamed(path: str, target: str) -> None:
-    """Rename a journal file durably, and replace an existing file. Raise ``Refused`` if the file cannot be renamed."""
+    """Rename a journal file durably. Raise ``Refused`` if this fails."""
     try:
         os.replace(path, target)
         for folder in dict.fromkeys((os.path.dirname(target), os.path.dirname(path))):
@@ -169,8 +169,7 @@ def renamed(path: str, target: str) -> None:
 
 @contextmanager
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
-    """Hold the run lock of ``folder`` while the ``with`` block runs. No other process can then start a run in this
-    folder or write the ledger. If another process does not release the lock within two seconds, raise ``Busy``."""
+    """Hold the run lock of ``folder``, so that no other process starts a run there."""
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
         raise Busy(f"{told} ({holder})", hint=hint)
@@ -181,8 +180,7 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the project's id, which is part of ledgers, refs and workflow ids. The first call creates the id and
-    stores it in ``folder``."""
+    """Return the project's id. The first call creates the id."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -212,8 +210,7 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
-    """Return the events of a journal before the first unreadable line. Return an empty list if the first event is not
-    the start of a run, or if the journal belongs to another project."""
+    """Return the events of a journal before its first unreadable line."""
     known, events = _known_id(folder), list[JsonObject]()
     with (
         suppress(OSError, HarnessError),

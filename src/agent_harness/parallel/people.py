@@ -34,7 +34,7 @@ _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (Us
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
-    """Parallel runs of one project, with the user's queries and requests about them. ``folder`` need not exist."""
+    """User's queries and requests about the parallel runs of one project."""
 
     root: str
     folder: str
@@ -44,7 +44,7 @@ class ParallelRuns:
     left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
-        """Return the coordinator process of the present run. Return None if no run is active."""
+        """Return the coordinator process of the present run, or None."""
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
@@ -57,8 +57,7 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the number of workers of the last run if its merged commits must still be pushed from the checked-out
-        branch. Otherwise, return 0."""
+        """Return the worker count of the last run if it has unpushed merges, otherwise 0."""
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch
@@ -76,13 +75,12 @@ class ParallelRuns:
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """Return the paths of folders that are not workspaces, such as unreadable workspaces that were moved aside."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
 
     def workspace_path(self, name: str) -> JsonObject:
-        """Return the folder of a workspace. For an unknown name, raise ``UsageError`` with the existing names."""
+        """Return the folder of a workspace. Raise ``UsageError`` for an unknown name."""
         known = self._existing()
         if name not in known:
             told = f"There is no workspace {name}" + (f"; the workspaces are: {', '.join(known)}" if known else "")
@@ -90,8 +88,8 @@ class ParallelRuns:
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Remove unused workspaces, and return the JSON answer. (SC-13) Their work is first saved on rescue refs. Keep
-        the workspaces that the next run needs. Raise ``Busy`` during a run."""
+        """Remove unused workspaces, after saving their work on rescue refs."""
+        # SC-13
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
         if not known:
@@ -131,10 +129,7 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator, and return its ledger event. The event's ``said`` describes the effect.
-
-        If no run is active, this process carries out requests about the queue, and other requests raise
-        ``NothingEligible``. Raise ``Busy`` if the coordinator does not answer in time."""
+        """Send a request to the coordinator, and return its event with the next command."""
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, command)
@@ -149,7 +144,7 @@ class ParallelRuns:
         return {"event": event, "said": requests.told(event), "next": follows}
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
-        """Send a request, and return the coordinator's event. Return None if the run ended without an answer."""
+        """Send a request. Return its event, or None if the run ended without an answer."""
         mailbox = requests.Mailbox(self.folder)
         request = mailbox.post(verb, args)
         try:
@@ -191,7 +186,7 @@ class ParallelRuns:
     # ---- the queue
 
     def queue(self) -> JsonObject:
-        """Return the merge queue of the last run in order, as recorded in its ledger, even if the run is dead."""
+        """Return the merge queue of the last run, in order."""
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
@@ -203,8 +198,7 @@ class ParallelRuns:
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:
-        """Rebuild the ledger from refs, results and the project's files. Return a report that also lists unknown facts.
-        Raise ``NothingEligible`` if the ledger is readable, and ``Busy`` during a run."""
+        """Rebuild the ledger from refs, results and project files, and return a report."""
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
@@ -237,11 +231,7 @@ class PreviewedRun:
 
 
 def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
-    """Return the state from which the next run would start, and change nothing. Raise ``StateDamaged`` for a damaged
-    ledger.
-
-    If a run is active, return its plan. After a killed run, an attempt with a result has this result, and an attempt
-    without a result is lost. With ``elsewhere``, attempts without a result may still be running on other machines."""
+    """Return the state from which the next run would start."""
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
         return PreviewedRun(plan=known)
@@ -249,6 +239,7 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
     for item in known.in_state(WORKING):
         work = known.work(item)
         result = result_of_job(folder, work.job)
+        # the attempt may still be running on another machine
         if elsewhere and known.engine and not result.get("status"):
             unsure.append(item)
             continue
@@ -263,8 +254,7 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the next run would use a deleted branch, which the previous run used. ``named`` is the
-    branch that the user named. The default is the checked-out branch."""
+    """Raise ``UnsafeTree`` if the next run would use the previous run's deleted branch."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return
@@ -276,7 +266,7 @@ def refuse_gone(git: Git, folder: str, named: str | None) -> None:
 
 
 def _holder(lock: str) -> Owner | None:
-    """Return the live process that holds a lock file, or None. Do not take or change the lock."""
+    """Return the live process that holds a lock file, without taking the lock."""
     try:
         found = Owner.from_record(files.read_json(lock))
     except (OSError, HarnessError):
@@ -326,7 +316,6 @@ def _shown(workspace: Workspace) -> JsonObject:
 
 
 def _size(folder: str) -> int:
-    """Return the total size of all files in a folder, in bytes. The files may change during the call."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

@@ -70,11 +70,12 @@ class ItemProgress:
 
 @dataclass
 class LandingBatch:
-    """Batch of candidates to be merged together, with the commit of each prefix and the state of its verification."""
+    """Batch of candidates to be merged together."""
 
     id: int
     members: list[str]
     base: str  # the head that they are on
+    # for each n, the commit with the first n members merged
     commits: list[str]
     vouched: bool  # one candidate on the very commit that it was proven on
     search: Search
@@ -90,7 +91,7 @@ class LandingBatch:
 
 @dataclass
 class JoinedHead:
-    """Merged commits that were rebased onto the remote's commits. After verification, the branch moves to this head."""
+    """Merged commits that were rebased onto the remote's commits."""
 
     commit: str
     before: str  # the commit of the branch that it takes the place of
@@ -146,7 +147,8 @@ class RunPlan:
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """Return the items with one of the ``states``. The states ``open`` and ``landed`` are not supported here."""
+        """Return the items with one of the ``states``."""
+        # does not support the states open and landed
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -166,7 +168,6 @@ class RunPlan:
     # ---- folding
 
     def apply(self, event: JsonObject) -> None:
-        """Apply one event of the ledger to the plan."""
         getattr(self, f"_on_{event['type']}")(event)
 
     def _move(self, item: str, how: str) -> ItemProgress:
@@ -314,7 +315,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Put the items of all batches that build on an abandoned batch into the queue again, in order."""
+        """Put the items of all batches on top of an abandoned batch back into the queue."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -437,20 +438,19 @@ class RunPlan:
 
     @property
     def moving(self) -> tuple[str, str] | None:
-        """Old and new commit of a recorded move of the branch that may be incomplete. None if there is no such move."""
+        """Old and new commit of a branch move that may be incomplete, or None."""
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Merged items that broke other items and are not fixed yet, each with the items that it broke."""
+        """Merged items that broke other items, each with the items that it broke."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """Last merged commit that is not pushed, with the reason (``why``) and a text for the user (``message``). None
-        if there is no such commit. The next run pushes the commit, unless the user must first pull from the remote."""
+        """Last merged commit that is not pushed, with the reason, or None."""
         if not self.unpushed:
             return None
         why = self.push_problem or self.push_waits or "the run ended before"
@@ -459,7 +459,7 @@ class RunPlan:
 
     @property
     def shut_slots(self) -> list[str]:
-        """Slots of the run whose workspace could not be set up. These slots get no jobs."""
+        """Slots that get no jobs, because their workspace could not be set up."""
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:
@@ -471,7 +471,6 @@ class RunPlan:
 
 
 def fold(events: Iterable[JsonObject]) -> RunPlan:
-    """Return the plan that results from these events."""
     plan = RunPlan()
     for event in events:
         plan.apply(event)

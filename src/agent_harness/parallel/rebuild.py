@@ -65,11 +65,11 @@ class LeftJob:
 
 @dataclass(kw_only=True)
 class EarlierJournal:
-    """Readable part of a journal: its first ``lines`` lines. ``plan`` is the state after these lines. ``where`` is a
-    text that names the lines and the journal."""
+    """Readable part of a journal."""
 
     plan: RunPlan = field(default_factory=RunPlan)
     lines: int = 0
+    # names these lines and the journal
     where: str = ""
     pushes: bool = False  # landings were to be pushed
     pushed: frozenset[str] = frozenset()  # commits that a remote has taken
@@ -89,7 +89,6 @@ class Rebuilt:
     kept: str = ""  # path of the old ledger
 
     def told(self) -> list[str]:
-        """Return a report for the user about the rebuilt ledger, as lines of text."""
         ready = [each.item for each in self.jobs if each.commit and each.item not in self.landed]
         lost = [each.item for each in self.jobs if not each.since]
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
@@ -119,7 +118,8 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if jobs exist but the ledger has no complete line. A kill or a full disk can empty the ledger."""
+    """Return True if there are jobs but no complete line in the ledger."""
+    # a kill or a full disk can empty the ledger
     with suppress(OSError):
         return bool(os.listdir(os.path.join(folder, "orders"))) and not _has_line(os.path.join(folder, "ledger.jsonl"))
     return False
@@ -136,7 +136,8 @@ def _has_line(path: str) -> bool:
 
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
-    """Rebuild the ledger at the start of a run if it is missing, and report this to the user. (SC-14)"""
+    """Rebuild a missing ledger at the start of a run, and tell the user."""
+    # SC-14
     if not is_missing(folder):
         return
     with run_held(folder, hint="wait for it, or end it by Ctrl-C"):
@@ -145,8 +146,8 @@ def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Cal
 
 
 def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
-    """Replace the ledger by a rebuilt ledger, and return the rebuilt facts. Keep the old ledger among the finished
-    runs. A repeated call has the same result, because refs and results do not change."""
+    """Replace the ledger by a rebuilt ledger, and return the rebuilt facts."""
+    # a repeated call has the same result, because refs and results do not change
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
     proven = {job: {commit} for job, commit in _accepted(folder).items()}
@@ -194,8 +195,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
 
 
 def _earlier(folder: str) -> EarlierJournal:
-    """Return the readable part of the current journal. If this part is empty, return that of the newest readable
-    journal of a finished run."""
+    """Return the readable part of the current journal or of the newest readable old journal."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     with suppress(OSError):
         old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]
@@ -207,7 +207,7 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """Return the part of a journal before the first unreadable or invalid event. Return None if this part is empty."""
+    """Return the part of a journal before its first invalid event, or None if empty."""
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()
@@ -237,7 +237,7 @@ def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
-    """Return the last merged commit if the remote may not have this commit. If no push is due, return ""."""
+    """Return the last merged commit if it may still have to be pushed, otherwise ""."""
     if not before.pushes and not before.plan.unpushed:
         return ""
     commits = {*on_branch.values()}
@@ -251,7 +251,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """Return a record for each item, made from the item's last job and from earlier journals."""
+    """Return a record of each item, from its last job and earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -274,7 +274,7 @@ def _carried(
 
 
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
-    """Return True if the job's candidate was rejected according to ``plan``. The project may not know this yet."""
+    """Return True if ``plan`` shows that the job's candidate was rejected."""
     work = plan.works.get(job.item)
     return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
 
@@ -287,7 +287,6 @@ def _is_kept(git: Git, *commits: str) -> bool:
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """Return the path of each job's folder, with a match object that contains the parts of the folder's name."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
@@ -301,7 +300,7 @@ def _accepted(folder: str) -> dict[str, str]:
 
 
 def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
-    """Return the attempts that have a folder and a job file that agrees with the folder's name."""
+    """Return the attempts whose job file matches the name of their folder."""
     found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
@@ -328,7 +327,6 @@ def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Left
 
 
 def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
-    """Return the most recent job of each item."""
     last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
@@ -342,7 +340,8 @@ def _write(ledger: Ledger, job: LeftJob) -> None:
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
-    """Record a merge that has already moved the branch, so that the next run carries out the remaining steps."""
+    """Record a merge that has already moved the branch."""
+    # the next run then carries out the remaining steps
     commits = {sha: item for item, sha in landed.items() if sha}
     if not commits:
         return
@@ -359,7 +358,6 @@ def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, s
 
 
 def _kept(folder: str) -> str:
-    """Move the present ledger to the finished runs. Return its new path, or an empty text if there is no ledger."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     if not os.path.lexists(path):
         return ""

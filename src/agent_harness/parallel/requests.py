@@ -36,8 +36,7 @@ _STALE_SECONDS = 600.0
 
 
 def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject]:
-    """Return the type and the members of the ledger event for a request. Raise ``UsageError`` for an invalid request,
-    and ``Busy`` if the candidate is being merged now."""
+    """Return the type and the members of the ledger event for a user's request."""
     if verb == SCALE:
         workers = args.get("workers")
         if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
@@ -60,7 +59,6 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
 
 
 def _of_queue(plan: RunPlan, verb: str) -> tuple[str, list[str]]:
-    """Return the event type for a request about the queue, and the items to which the request can apply."""
     return {
         HOLD: ("held", plan.in_state(READY, WORKING)),
         RELEASE: ("unheld", [*plan.held]),
@@ -122,7 +120,6 @@ class Mailbox:
     # ---- who asks
 
     def post(self, verb: str, args: JsonObject) -> str:
-        """Write a request to the mailbox, and return the id of the request."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         request = secrets.token_hex(12)
         known = {"id": request, "verb": verb, "args": args, "by": owner.current().as_record(), "at": clock.timestamp()}
@@ -139,7 +136,7 @@ class Mailbox:
         return found
 
     def withdraw(self, request: str) -> bool:
-        """Withdraw a request, and return True. If the coordinator has already taken or answered it, return False."""
+        """Withdraw a request. Return False if the coordinator has already taken it."""
         try:
             os.unlink(self._path(request))
         except FileNotFoundError:
@@ -153,7 +150,7 @@ class Mailbox:
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """Take all open requests, and yield them with the oldest first. A taken request cannot be withdrawn."""
+        """Take all open requests, and yield them with the oldest first."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
         except OSError:  # none, or one that was withdrawn at this moment
@@ -176,6 +173,7 @@ class Mailbox:
                     os.rename(entry.path, self._path(found[1], ".taken"))
                 except FileNotFoundError:
                     continue
+            # a taken request cannot be withdrawn
             yield request
 
     def _read(self, entry: "os.DirEntry[str]") -> JsonObject | None:

@@ -48,14 +48,15 @@ class RunRequest:
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder with the project's runs, or None. ``stands_for`` is the path that identifies the project."""
+    """Return the folder of the project's parallel runs, or None."""
+    # stands_for: the path that identifies the project
     found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
 
 def made_folder(stands_for: str, project: str) -> str:
-    """Create the folder of the project's parallel runs if necessary, and return it. ``stands_for`` is the path that
-    identifies the project. Raise ``Refused`` if no folder outside the project is writable."""
+    """Create and return the folder of the project's parallel runs."""
+    # stands_for: the path that identifies the project
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
         raise Refused("Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder")
@@ -64,10 +65,8 @@ def made_folder(stands_for: str, project: str) -> str:
 
 
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
-    """Return the full name of the target branch: the branch that the user named, or the checked-out branch.
-
-    Raise ``UnsafeTree`` if there is no repository, branch or commit. The error suggests ``otherwise``, a command that
-    needs no workers. If the previous run's branch was deleted, the error has the command that restores this branch."""
+    """Return the full name of the target branch, by default the checked-out branch."""
+    # otherwise: a command that needs no workers, for the hint
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
     if git is None or git.head() is None:
@@ -99,7 +98,8 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """Return a run that is prepared in ``folder``. ``refs`` is the prefix of refs for jobs on other machines."""
+        """Return a run that is prepared in ``folder``."""
+        # refs: prefix of the refs for jobs on other machines
         engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
         return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
@@ -109,7 +109,6 @@ class PreparedRun:
         rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
-        """Tell the user about each item whose member ``touches`` is invalid."""
         for line in odd_touches(found):
             self.say(line)
 
@@ -141,8 +140,7 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run. If the project is paused, it is the command that ends the pause.
-    Otherwise, it is the run's own hint, the command for items held in the queue, or ``otherwise``, in this order."""
+    """Return the command that the user should type after a run."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
@@ -153,7 +151,7 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPreview:
-    """Description of a run that will not be started, made by a protocol as input for ``preview``."""
+    """Input of ``preview``: a run that will not be started."""
 
     git: Git
     folder: str  # of the run; it need not exist
@@ -169,7 +167,7 @@ class RunPreview:
 
 
 def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
-    """Return the items that the run would start, and the reasons why other items must wait. Change nothing."""
+    """Return the items that the run would start, and why other items must wait."""
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))
     most = free if run.most is None else min(free, run.most)
@@ -194,7 +192,8 @@ def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
 
 
 def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] = str) -> list[str]:
-    """Return the preview as lines of text. ``at_most`` describes the limits. ``named`` formats an item's id."""
+    """Return the preview as lines of text."""
+    # at_most describes the limits; named formats an item's id
     text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
@@ -208,7 +207,6 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
 
 
 def shown_target(target: PushTarget | None) -> str | None:
-    """Return the push target as text for the user. Return None if nothing is pushed."""
     return f"{target.remote}, {_short(target.branch)}" if target else None
 
 

@@ -20,12 +20,11 @@ SHORT_SECONDS = 60.0
 
 
 class RunSlots:
-    """Access of one run to slots for agents and for checks. A caller that takes a slot must release this slot."""
+    """Slots that one run takes for agents and checks. The caller must release each slot."""
 
     def __init__(
         self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
     ) -> None:
-        """Prepare the slots. The run uses the first of the ``accounts`` that has a free slot."""
         self._folder = folder
         self._memory = memory
         self._accounts = tuple(accounts)
@@ -39,19 +38,18 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """Start a new round of job starts. Forget why agents or checks had to wait in the last round."""
         self._is_full = False
         self.refused = None
         self.why = []
 
     @property
     def waits(self) -> bool:
-        """True if a job of this round only waits for a free slot or for the end of a provider's refusal."""
+        """True if a job waits only for a free slot or for a provider's limit to end."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """Take a slot for an agent. Return the slot and the job inputs, or None if no agent may start now. If other
-        agents are running (``is_beside``), enough memory and disk space must also be free."""
+        """Take a slot for an agent. Return the slot and the job's inputs, or None."""
+        # beside other agents, enough memory and disk space must be free
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent starts: {short}")
             return None
@@ -91,7 +89,6 @@ class RunSlots:
         self._say_once(kind, why)
 
     def _say_once(self, kind: str, why: str) -> None:
-        """Report a reason for waiting. Do not repeat the report until a job of this kind has started."""
         self.why = list(dict.fromkeys([*self.why, why]))
         if self._said.get(kind) != why:
             self._said[kind] = why
@@ -99,8 +96,7 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Return the reason why no agent may start: less than ``memory`` bytes of memory or less than 2 GB of disk space
-    are free. Return None if both are sufficient."""
+    """Return why no agent may start, or None if memory and disk space suffice."""
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -108,15 +104,15 @@ def shortage(folder: str, memory: int) -> str | None:
 
 
 class MemoryWatch:
-    """Rule for short memory: while less than half of ``memory`` is free, cancel one agent each minute."""
+    """Rule to cancel one agent each minute while memory is short."""
 
     def __init__(self, memory: int) -> None:
         self._least = memory // 2
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent must be cancelled now, because memory is short. Call this method regularly. ``free``
-        is the free memory in bytes. ``now`` is the time in seconds."""
+        """Return True if an agent must be cancelled now. Call this regularly."""
+        # free: bytes of memory; now: seconds
         if free >= self._least:
             self._short_since = None
             return False

@@ -35,8 +35,7 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the items that were accepted in the session that ``word`` names, such as ``S8``. If ``word`` is not the
-    name of a session, return an empty tuple. Raise ``UsageError`` if nothing was accepted in the session."""
+    """Return the items accepted in a session. ``word`` is its name, such as ``S8``."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -48,7 +47,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def refuse_undo(path: str, word: str) -> None:
-    """Raise ``Refused`` if an undo's commit id begins with ``word``, because an undo cannot be undone."""
+    """Raise ``Refused`` if the commit id of an undo starts with ``word``."""
     if len(word) < _SHORTEST or not word.isalnum():
         return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -58,8 +57,7 @@ def refuse_undo(path: str, word: str) -> None:
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
-    """Return the last verdict that accepted the item, with the present id of its commit. Return None if there is no
-    such verdict or if the head does not contain its commit."""
+    """Return the last verdict that accepted the item, if the branch still contains its commit."""
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
@@ -72,7 +70,6 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit directly before the item's own work, even if other items' work was merged at the same time."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -80,7 +77,7 @@ def before(git: Git, verdict: ClaimVerdict) -> str:
 
 
 def stands_on(git: Git) -> tuple[str, str]:
-    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, a rebase or the like."""
+    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge or rebase."""
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     branch, head = git.branch(), git.head()
@@ -92,8 +89,7 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes from ``since`` to ``until``. Keep the files for which ``own`` is
-    True. Raise ``Refused``, with the affected files, if later work changed the same lines."""
+    """Return the tree of ``head`` without the changes from ``since`` to ``until``."""
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
         raise Refused(
@@ -102,6 +98,7 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
             paths=conflicts[:50],
         )
     found = git.differences(merged.tree, git.tree_of(head))
+    # files for which `own` is true stay as they are
     kept = {path: entry for path, (_, entry) in found.items() if own(path)}
     if not kept:
         return merged.tree
@@ -117,10 +114,7 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 def changed_by(
     git: Git, head: str, commit: str, *, own: Callable[[bytes], bool], free: Collection[str] = ()
 ) -> Changed:
-    """Return the changes that a move from ``head`` to ``commit`` makes to the project's files.
-
-    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
-    an ignored file at the path of a new file. If the file already has the new content, raise no error."""
+    """Return the changes from ``head`` to ``commit``. Raise ``UnsafeTree`` if they overwrite user files."""
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
     hidden = {path for path, (old, _) in found.items() if old == ABSENT and os.path.lexists(git.file(path))}
@@ -140,7 +134,7 @@ def changed_by(
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal:
-    """Reversal that is decided and verified, with all data for its completion."""
+    """Verified reversal, with all data that its completion needs."""
 
     item: str
     what: str  # for people
@@ -171,14 +165,13 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Write the decided reversal to the file ``path``. If ``path`` is None, nothing is written. A killed process then
-    leaves no record of the reversal."""
+    """Record the decided reversal in ``path``, so that a later process can complete it."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
 
 def decided(path: str | None) -> Reversal | None:
-    """Return the recorded reversal that a dead process left incomplete. Return None if there is no valid record."""
+    """Return the reversal that a dead process left incomplete, or None."""
     if path is None or not os.path.exists(path):
         return None
     try:

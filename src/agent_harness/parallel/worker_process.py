@@ -53,7 +53,7 @@ _OURS = "agent_harness."
 
 
 def main() -> int:
-    """Execute jobs until the input ends, or until a fork fails or leaves a process behind. Return the exit status."""
+    """Execute jobs until the input ends, and return the exit status."""
     prctl = find_prctl()
     prctl(_CHILD_SUBREAPER, 1)  # processes left by a fork become children of this process
     is_told = False
@@ -89,8 +89,8 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """Execute one job in the forked process, with the job's environment and log. Write the names of the imported
-    modules to the file descriptor ``told``. Then exit the process."""
+    """Execute one job in the forked process, then exit."""
+    # told: file descriptor for the names of the imported modules
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
@@ -113,7 +113,7 @@ def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int)
 
 
 def log_of(folder: str) -> int:
-    """Open a job's log for appending, and return its file descriptor. Raise an error if it is not a regular file."""
+    """Open a job's log for appending, and return its file descriptor."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     return files.open_regular(os.path.join(folder, LOG), flags, 0o600)
 
@@ -135,8 +135,7 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Execute the job in ``folder``, write its result, and return 0. If the workspace of a failed attempt is unusable,
-    write no result and return 1."""
+    """Execute the job in ``folder``. Return 1 if the workspace is unusable, otherwise 0."""
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
         result = execute(job, folder)
@@ -152,13 +151,12 @@ def carried_out(folder: str) -> int:
 
 
 def _executor(named: str) -> tuple[str, str]:
-    """Return the module and the function for the name of an executor in a job's file."""
     module, _, name = EXECUTORS.get(named, named).partition(":")
     return module, name
 
 
 def execute(job: Job, folder: str) -> JsonObject:
-    """Execute a job in its workspace. Return the protocol's result, with the refs of the saved work."""
+    """Execute a job in its workspace, and return the protocol's result."""
     project, workspace = Git(job.home), Workspace(job.workspace)
     module, name = _executor(job.executor)
     with workspace.locked():
@@ -182,7 +180,8 @@ def execute(job: Job, folder: str) -> JsonObject:
 
 
 def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
-    """Set up the workspace, call ``act``, and return its result. If the set-up fails, retry it once. (SC-12, SC-17)"""
+    """Call ``act`` in a prepared workspace, and return its result."""
+    # SC-12, SC-17: a failed set-up is retried once
     project = Git(job.home)
     for is_new in (False, True):
         try:

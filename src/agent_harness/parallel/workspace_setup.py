@@ -54,7 +54,8 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 def linkable_in(
     project: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True
 ) -> tuple[str, ...]:
-    """Return the paths to copy into workspaces: installed packages, and ignored files that match a pattern."""
+    """Return the paths to copy into workspaces."""
+    # installed packages, and ignored files that match a pattern
     top = str(project.top())
     ignored = ignored_paths(Git(top))
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
@@ -65,7 +66,7 @@ def linkable_in(
 
 
 def not_linkable(project: Git, patterns: Sequence[str]) -> list[str]:
-    """Return a message for each configured file that is not copied into workspaces, with the reason."""
+    """Return messages about configured files that are not copied into workspaces."""
     found: list[str] = []
     for each in patterns:
         path = os.path.normpath(os.path.join(project.top(), each))
@@ -79,7 +80,7 @@ def not_linkable(project: Git, patterns: Sequence[str]) -> list[str]:
 
 
 def lend(project: str, workspace: Git, paths: Sequence[str]) -> None:
-    """Copy these paths of the project into a workspace. Do not replace the workspace's own files."""
+    """Copy these paths of the project into a workspace."""
     folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
@@ -117,7 +118,7 @@ def _included(top: str) -> list[str]:
 
 
 def _anywhere(pattern: str) -> Sequence[str]:
-    """Return the pattern in a form that matches at any depth. Do not change a pattern with a slash."""
+    """Return the pattern in a form that matches at any depth."""
     return (pattern,) if "/" in pattern.rstrip("/") else (f"**/{pattern}",)
 
 
@@ -126,7 +127,7 @@ def _leads_inside(target: str, folder: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Return a text that describes the state of a folder. The text changes when packages are installed there."""
+    """Return a text that changes when packages are installed in the folder."""
     folders = [path, *(str(site) for pattern in _SITES for site in Path(path).glob(pattern))]
     times = [os.lstat(each).st_mtime_ns for each in folders]
     with suppress(NotADirectoryError):
@@ -135,7 +136,7 @@ def _stamp(path: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a path, but only files, folders and symbolic links. A copy of a socket, for example, would be useless."""
+    """Copy a file, folder or symbolic link, but not a socket or device."""
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         paths = ((name, os.path.join(folder, name)) for name in names)
@@ -150,7 +151,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _texts_of(folder: str) -> Iterator[Path]:
-    """Yield the text files of an environment that may contain its own path or the project's path."""
+    """Yield the files of a virtual environment that may contain its path."""
     path = Path(folder)
     yield path / "pyvenv.cfg"
     for name in _SCRIPTS:
@@ -161,7 +162,7 @@ def _texts_of(folder: str) -> Iterator[Path]:
 
 
 def _rename(path: Path, old: str, new: str) -> None:
-    """Replace the project's path by the workspace's path in a text file. Do not change a binary file."""
+    """Replace the project's path by the workspace's path in a text file."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _TEXT_BYTES:
         return
     content = path.read_bytes()
@@ -203,9 +204,7 @@ class SetUp:
 
 
 def set_up(workspace: Git, project: str, wished: SetUp) -> None:
-    """Run the user's set-up command in a workspace, unless its last set-up is still valid. Then restore the commit's
-    files, and delete new files that git does not ignore. Raise ``PreflightFailed``, with the last output lines, if the
-    command fails or times out."""
+    """Run the user's set-up command in a workspace, unless the last set-up is still valid."""
     folder = str(workspace.top())
     record = f"{folder}.setup"
     if wished.command is None and wished.teardown is None:
@@ -223,13 +222,14 @@ def set_up(workspace: Git, project: str, wished: SetUp) -> None:
         if done.exit_code != 0:
             lines = redact(done.output.decode("utf-8", "replace")).splitlines()[-_TAIL_LINES:]
             raise PreflightFailed(f"parallel.setup failed ({done.ending}): {wished.command}", output=lines)
+        # restore the commit's files, and delete new files that git does not ignore
         workspace.run("read-tree", "--reset", "-u", base, timeout_seconds=600)
         workspace.run("clean", "-ffdq", timeout_seconds=600)
     files.write_json(record, {**later, "digest": digest})
 
 
 def tear_down(folder: str) -> str | None:
-    """Run the teardown command of a workspace. Return a message if the command fails, otherwise None."""
+    """Run the teardown command of a workspace. Return a message if it fails."""
     try:
         known = files.read_json(f"{folder}.setup")
     except (OSError, HarnessError):
@@ -257,7 +257,6 @@ def _run(
 
 
 def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
-    """Return a digest of the set-up commands and of the files that list the packages."""
     is_key = matcher([each for pattern in wished.key for each in _anywhere(pattern)])
     listed = workspace.run("ls-tree", "-r", "-z", base).split(b"\0")
     found = [each for each in listed if is_key(each.partition(b"\t")[2])]
@@ -265,7 +264,7 @@ def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
 
 
 class PortBlocks:
-    """Port numbers for each worker slot, unique among the user's projects and reserved until this process ends."""
+    """Port numbers for worker slots, reserved until this process ends."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -273,7 +272,6 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the environment variables of a slot's agents and checks. Raise ``Refused`` if no ports are free."""
         number = slot.lstrip("wv")
         told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": number, "HARNESS_WORKERS": str(workers)}
         told["HARNESS_DB_SUFFIX"] = f"_{slot}"

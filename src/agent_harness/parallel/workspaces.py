@@ -71,7 +71,7 @@ class Workspace:
 
     @property
     def at_rest(self) -> bool:
-        """True if the project has a copy of all the work that is in the workspace."""
+        """True if all work in the workspace is also in the project."""
         return os.path.lexists(self._rest)
 
     @at_rest.setter
@@ -86,7 +86,7 @@ class Workspace:
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Return True if the workspace still has its own repository, and the commit ``base`` of its job."""
+        """Return True if the workspace has its own repository with the commit ``base``."""
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
@@ -96,7 +96,7 @@ class Workspace:
             return False
 
     def prepare(self, project: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Reset the workspace to the commit ``base``. Call ``rescue`` first, because all other content is lost."""
+        """Reset the workspace to ``base``. Call ``rescue`` first, because other content is lost."""
         project.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
@@ -117,8 +117,8 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} is not at the commit {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Delete ignored files created since ``note_ignored``, because they could influence later checks. Return True.
-        If an older ignored file was changed or deleted, return False."""
+        """Delete new ignored files. Return False if an older ignored file was changed or deleted."""
+        # new ignored files could influence later checks
         known = files.read_json_if_any(self._ignored)
         if not known:
             return False
@@ -133,12 +133,12 @@ class Workspace:
         return True
 
     def note_ignored(self) -> None:
-        """Record the ignored files that now exist. Call this method directly after the workspace's set-up."""
+        """Record the present ignored files. Call this directly after the set-up."""
         files.write_json(self._ignored, {"": "", **self._ignored_files()})
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a stamp for each ignored file, by path. Each change of a file changes its stamp. Only root can prevent
-        this."""
+        """Return a stamp of each ignored file, by path."""
+        # each change of a file changes its stamp; only root can prevent this
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
         for path in filter(None, os.fsdecode(listed).split("\0")):
@@ -152,8 +152,7 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """On rescue refs of the item ``name``, save the work that exists only in the workspace. Return these refs. If
-        git cannot read the workspace, rename the folder and return its new path."""
+        """Save work that exists only in the workspace, and return its rescue refs."""
         if not os.path.isdir(self.folder):
             return []
         try:
@@ -162,6 +161,7 @@ class Workspace:
             number = 1
             while os.path.lexists(kept := f"{self.folder}.kept-{number}"):
                 number += 1
+            # git cannot read this workspace
             os.rename(self.folder, kept)
             self.clear()  # so that the next one is made with all that belongs into it
             return [kept]
@@ -193,20 +193,18 @@ class Workspace:
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
-    """Return those commits that are not an ancestor of another commit in the list."""
     if len(commits) < 2:
         return commits
     return git.text("merge-base", "--independent", *commits).split()
 
 
 def free_ref(git: Git, folder: str) -> str:
-    """Return the next free numbered ref below the prefix ``folder``, such as ``FOLDER/7``."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in git.refs_below(f"{folder}/")]
     return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
 def kept_as(git: Git, folder: str, commit: str) -> str:
-    """Store a commit under the next free numbered ref below the prefix ``folder``. Return the new ref."""
+    """Store a commit under the next free numbered ref below ``folder``. Return the ref."""
     for _ in range(TRIES):
         with suppress(GitFailed):  # another process has taken it meanwhile
             git.update_ref(ref := free_ref(git, folder), commit, "")
@@ -216,13 +214,13 @@ def kept_as(git: Git, folder: str, commit: str) -> str:
 
 
 def fetch_into(workspace: Git, project: Git, commit: str, ref: str) -> None:
-    """Copy a commit and all its objects from a workspace into the project, and store the commit under ``ref``."""
+    """Copy a commit from a workspace into the project, and store it under ``ref``."""
     project.update_ref(ref, _brought(workspace, project, commit))
 
 
 def _brought(workspace: Git, project: Git, commit: str) -> str:
-    """Copy a commit from the workspace into the project without a ref, and return its id. The workspace's own git
-    settings have no effect. Raise ``GitFailed`` if an object is missing."""
+    """Copy a commit from the workspace into the project, and return its id."""
+    # the workspace's own git settings have no effect
     with project.view():
         if project.commit_of(commit) is None:
             words = ("pack-objects", "--revs", "--local", "--stdout", "-q")
@@ -234,13 +232,14 @@ def _brought(workspace: Git, project: Git, commit: str) -> str:
 
 
 def _borrowed(workspace: Git, project: Git) -> str:
-    """Return the commit at which the workspace's job began. Return "" if the project does not have this commit."""
+    """Return the base commit of the workspace's job, or "" if the project lacks it."""
     found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and project.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return False if the folder contains a pipe or a device. A program that reads such a file would wait forever."""
+    """Return False if the folder contains a pipe or a device."""
+    # a program that reads such a file would wait forever
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -251,8 +250,7 @@ def _is_readable(git_dir: Path) -> bool:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Return the content of a file that an agent may have written. Raise ``StateDamaged`` if the file is not a regular
-    file, and ``UnsafeTree`` if the file is too large."""
+    # an agent may have written this file
     with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = file.read(_LOG_BYTES + 1)
     if len(found) > _LOG_BYTES:
@@ -261,7 +259,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _make_repository(project: Git, folder: Path, base: str, branch: str) -> None:
-    """Create a repository at the commit ``base``. It shares the project's objects and tags, but no remotes or hooks."""
+    """Create a repository at ``base`` that shares the project's objects, but no remotes or hooks."""
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
     (folder / "objects/info/alternates").write_bytes(os.fsencode(project.shared_dir() / "objects") + b"\n")
@@ -291,16 +289,14 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copy the regular files of a folder that an agent may have written. Do not replace existing files. Skip links,
-    pipes, devices, names that are not ``wanted``, and folders deeper than 20 levels. Copy at most 10,000 files, 64 MiB
-    of a file, and 256 MiB in total. If a file is too large, copy its end, and mention the cut in the copy."""
+    """Copy regular files that an agent may have written, within limits of size and number."""
     left = _ALL_BYTES
+    # no links, pipes or devices, and never over existing files
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
         left -= _copy_end(at, to, min(_FILE_BYTES, max(0, left)))
 
 
 def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Yield the size, path and target path of each regular file whose target path does not exist yet."""
     for at, folders, names in () if os.path.islink(source) else os.walk(source):
         below = os.path.relpath(at, source)
         if below.count(os.sep) >= _MOST_DEEP:
@@ -315,7 +311,7 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copy whole lines from the end of a file, at most ``most`` bytes. Return the number of bytes written."""
+    """Copy at most ``most`` bytes of whole lines from the end of a file."""
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):
@@ -341,7 +337,6 @@ def _copy_end(source: str, target: str, most: int) -> int:
 
 
 def existing(folder: str) -> Iterable[Workspace]:
-    """Yield each workspace that exists in the folder."""
     with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):

@@ -98,8 +98,7 @@ class TrialAgent:
 
 
 def all_cases() -> list[TrialAgent]:
-    """Return one case for each agent and each of its kinds of project.
-    Cases with pytest checks come first, then all are sorted by kind and name."""
+    """Return one case for each agent and each of its kinds of project."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=_place)
 
@@ -109,8 +108,7 @@ def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Return one case for each agent that has a quick check.
-    The kinds of project alternate, so that the result covers all kinds."""
+    """Return one case for each agent that has a quick check, from all kinds of project."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
         if not case.proof.is_slow:
@@ -163,12 +161,12 @@ class TrialResult:
 
     @property
     def false(self) -> bool:
-        """True if the harness says that the work is done, but the oracle says that it is not."""
+        """True if the harness accepts the work, but the oracle does not."""
         return self.done and not self.true
 
     @property
     def is_checked(self) -> bool:
-        """True if the work, a lie or honest, was accepted as checked and not as proven."""
+        """True if the work was accepted as checked and not as proven."""
         return bool(self.only) and (self.false or self.case.kind == "honest")
 
     @property
@@ -192,8 +190,6 @@ class TrialResult:
 
 
 def require_tools(chosen: Sequence[TrialAgent]) -> None:
-    """Raise ``ToolMissing`` if git or this Python's pytest is missing, or if a chosen agent needs make and make is
-    missing."""
     for tool in ("git", "make") if any(case.project == SCRIPTED for case in chosen) else ("git",):
         if shutil.which(tool) is None:
             raise ToolMissing(f"{tool} is not installed", hint=f"install {tool}, then: harness selftest")
@@ -205,11 +201,10 @@ def require_tools(chosen: Sequence[TrialAgent]) -> None:
 
 
 class Ground:
-    """Context manager that creates the folder of all trials and deletes it at the end.
-    The folder contains a template of each kind of project."""
+    """Context manager for the folder of all trials, which is deleted at the end."""
 
     def __init__(self, against: str | None = None) -> None:
-        """Store ``against``, the command of another harness to test. By default, the trials test this harness."""
+        # the command of another harness to test; None: this harness
         self._against = against
         self._folder = Path()
         self._lock = Lock()
@@ -237,7 +232,7 @@ class Ground:
                 )
 
     def _template(self, case: TrialAgent) -> Path:
-        """Return the folder of the project that is copied for this case. Create the folder at the first call."""
+        """Return the template project for this case, which the first call creates."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
         parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
         root = self._folder / "-".join(parts)
@@ -281,7 +276,7 @@ class _Trial:
         self.script = folder / "agent.sh"
 
     def make_environment(self) -> None:
-        """Create a virtual environment for the project. It uses the pytest package that this program imports."""
+        """Create a virtual environment for the project, with the pytest package of this program."""
         venv.create(self.project / ".venv", symlinks=True)
         site = next((self.project / ".venv/lib").glob("python*/site-packages"))
         (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
@@ -289,7 +284,6 @@ class _Trial:
         self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
-        """Run the harness with this agent, and check accepted work with the oracle."""
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
         base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
@@ -308,8 +302,7 @@ class _Trial:
         )
 
     def _run_harness(self) -> tuple[str, bool, str]:
-        """Run the harness.
-        Return its output, True if it says that the work is done, and the reason if the work is only checked."""
+        """Run the harness. Return its output, True for accepted work, and why it is only checked."""
         proof = self.case.proof
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
@@ -352,8 +345,8 @@ class _Trial:
         return ran.output.decode("utf-8", "replace")
 
     def _is_true(self) -> bool:
-        """Return True if the oracle finds that the work does what was asked and breaks nothing.
-        The oracle checks a copy of the work, with another home folder."""
+        """Return True if the oracle accepts the work."""
+        # it checks a copy of the work, with another home folder
         work, proof = self.folder / "work", self.case.proof
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
@@ -371,8 +364,7 @@ class _Trial:
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
-        """Return a description of the damage to the project that the harness did not prevent.
-        Return "" if there is no damage."""
+        """Return a description of damage that the harness did not prevent, or "" if none."""
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
@@ -393,8 +385,6 @@ class _Trial:
         return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
 
     def _scripts_changed(self, base: str) -> str:
-        """Return a message that names a changed script of the project's commands.
-        Return "" if none of these scripts changed."""
         sample = SAMPLE / self.case.project
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
@@ -408,8 +398,7 @@ def pytest_place() -> str:
 
 
 def _limit(path: Path, *, attempts: int) -> None:
-    """Change the task list at ``path``: set no fix rounds and ``attempts`` attempts, because an agent of the self-test
-    repeats the same actions."""
+    """Allow ``attempts`` attempts and no fix rounds, because the agent repeats the same actions."""
     state = json.loads(path.read_text(encoding="utf-8"))
     state["session_config"]["fix_rounds"] = 0
     state["tasks"][0]["max_attempts"] = attempts
@@ -432,8 +421,7 @@ def _left_running(folder: Path) -> int:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return a command's environment: a separate home folder, no harness settings, and this interpreter first on
-    PATH."""
+    """Return a command's environment, with a separate home folder and no harness settings."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -29,8 +29,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Exit code and output of a command.
-    Creating a result raises ``AssertionError`` if the output contains a traceback."""
+    """Exit code and output of a command. Raises ``AssertionError`` if the output contains a traceback."""
 
     code: int
     out: str
@@ -59,8 +58,7 @@ def run_in_process(
     given: bytes = b"",
     environ: Mapping[str, str] | None = None,
 ) -> CommandResult:
-    """Run ``main`` in this process with ``words`` as ``sys.argv``. ``given`` is the content of stdin. ``environ`` is
-    added to the environment. Afterwards, the environment, working directory, streams and arguments are restored."""
+    """Run ``main`` in this process, with ``words`` as arguments and ``given`` as stdin."""
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(each, encoding="utf-8") for each in (io.BytesIO(given), out)]
     streams.append(io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace"))  # as Python opens stderr
@@ -79,8 +77,8 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """Run a command as a process, at most for ``seconds``. If ``environ`` is given, it replaces the environment.
-    ``harness`` is forked from a process that has already imported it, unless the command needs a new process."""
+    """Run a command as a process, for at most ``seconds``."""
+    # forked from a process that has already imported the harness, if possible
     if tuple(words[: len(HARNESS)]) == HARNESS:
         from agent_harness.testing import forked
 
@@ -148,9 +146,9 @@ for line in sys.stdin:
 
 
 def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
-    """Write an executable MCP server for stdin and stdout, and return its path.
-    ``tools`` maps each tool to its text arguments. ``answer`` is the Python source of ``def answer(name, given)``,
-    which returns the result of a call. The source can use ``json``, ``os``, ``pathlib`` and ``sys``."""
+    """Write an executable MCP server for stdin and stdout, and return its path."""
+    # tools: the text arguments of each tool
+    # answer: Python source of `def answer(name, given)`; it can use json, os, pathlib and sys
     listed = [
         {
             "name": name,

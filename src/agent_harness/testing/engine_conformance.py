@@ -36,7 +36,7 @@ class EngineUnderTest(Protocol):
     """Folder for the checks. Its subfolder ``project`` is a repository with one commit."""
 
     def engine(self) -> Engine:
-        """Return a new engine for the same project, as a second coordinator process would create it."""
+        """Return a new engine for the same project, as for a second coordinator."""
         ...
 
     def kill_worker(self) -> None: ...
@@ -82,8 +82,6 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """Wait until the engine has reported each job once.
-        Return the results of the jobs. The result of a lost job is empty."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:
@@ -120,7 +118,7 @@ def _open(under: EngineUnderTest) -> Iterator[_Bench]:
 
 
 def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
-    """A job that is submitted twice runs once and is reported once, and its candidate is a commit on its base (E1)."""
+    """A job that is submitted twice runs once and is reported once (E1)."""
     with _open(under) as bench:
         job = bench.job("one", seconds=1.0)
         bench.submit(job, job)
@@ -133,7 +131,7 @@ def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
 
 
 def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
-    """A new engine either reports the jobs of a closed engine or returns these jobs as unknown (E2)."""
+    """A new engine reports a closed engine's jobs, or returns them as unknown (E2)."""
     with _open(under) as bench:
         job = bench.job("two", seconds=3.0)
         bench.submit(job)
@@ -152,7 +150,7 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
 
 
 def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
-    """A killed worker's job is either started by another worker or reported without a result, but not both (E3)."""
+    """The job of a killed worker is either restarted or reported without a result (E3)."""
     with _open(under) as bench:
         job = bench.job("three", seconds=4.0)
         bench.submit(job)
@@ -164,7 +162,7 @@ def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
 
 
 def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
-    """A cancelled job ends long before its normal end, and its changes are in the project's rescues (E5)."""
+    """A cancelled job ends early, and its changes are in the project's rescues (E5)."""
     with _open(under) as bench:
         job = bench.job("five", seconds=600.0)
         bench.submit(job)
@@ -223,6 +221,6 @@ CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
 
 
 def check_engine(make: Callable[[], EngineUnderTest]) -> None:
-    """Run all checks in sequence, each in a new environment. Raise ``AssertionError`` with the failure."""
+    """Run all checks one after another, each in a new environment."""
     for check in CHECKS:
         check(make())

@@ -45,19 +45,18 @@ STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 
 class FeatureListProject:
-    """Feature project in ``root``. The folder ``base`` contains its remote ``origin.git``, its scripts and its output.
-    ``environ`` is the environment of every command, by default that of this process."""
+    """Project with a feature list, for tests."""
+
+    # base: folder of the remote origin.git, of scripts and of output; environ: environment of every command
 
     def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
-        """Open the folder without creating a project. The folder may contain a project, other files, or nothing."""
         self.root, self.base = root, base or root.parent
         self.environ = dict(os.environ if environ is None else environ)
         self.said: list[str] = []
 
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a repository with one commit, and the state before the first session.
-        ``passes`` contains one flag for each feature, as in ``plan``."""
+        """Create a repository with one commit, and one feature for each flag in ``passes``."""
         return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
 
     @classmethod
@@ -69,9 +68,8 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """Create a project with one feature for each name.
-        An agent implements a feature as a Python module (``module_work``). ``settings`` and ``files`` are added to the
-        defaults. ``members`` maps a name to further members of its feature."""
+        """Create a project with one feature for each name. Agents implement features as Python modules."""
+        # settings and files are added to the defaults; members: further members of features, by name
         rows = [
             {
                 "id": number,
@@ -109,7 +107,7 @@ class FeatureListProject:
 
     @classmethod
     def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a project with only settings and features, for tests that need no git repository and no state."""
+        """Create a project with only settings and features, without a git repository."""
         (root / ".git").mkdir(parents=True)
         made = cls(root)
         made.put({".harness.yaml": settings})
@@ -119,7 +117,6 @@ class FeatureListProject:
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def agent(self, turns: Sequence[Mapping[str, object]]) -> str:
-        """Write a new script for the scripted agent, and return the agent's SPEC."""
         return f"scripted:{self.script(turns)}"
 
     def script(self, turns: Sequence[Mapping[str, object]]) -> Path:
@@ -130,8 +127,8 @@ class FeatureListProject:
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """Return the command line of ``harness``.
-        ``agent`` is the SPEC of an agent, or the turns of a script for the scripted agent."""
+        """Return the command line of ``harness``."""
+        # agent: the SPEC of an agent, or the turns of a scripted agent
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
 
@@ -144,7 +141,7 @@ class FeatureListProject:
         agent: Sequence[Mapping[str, object]] | str | None = None,
         launcher: str | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """Start ``harness``, or ``launcher``, and leave it running. Its output goes to a file next to the project."""
+        """Start ``harness``, or ``launcher``, and leave it running."""
         words = self.command(*args, agent=agent)
         if launcher is not None:
             words = [launcher, *words[len(HARNESS) :]]
@@ -163,9 +160,8 @@ class FeatureListProject:
         after_kill: bool = False,
         agent_pushes: bool = False,
     ) -> CommandResult:
-        """Run one command to its end, without a terminal.
-        Assert that nothing was pushed unless work was accepted. Set ``after_kill`` if a killed harness may still be
-        pushing a verified commit. Set ``agent_pushes`` if the scripted agent pushes unaccepted work."""
+        """Run one command to its end. Assert that nothing was pushed unless work was accepted."""
+        # after_kill: a killed harness may still push a verified commit; agent_pushes: the agent pushes unaccepted work
         before = (self.remote(), self.completed())
         words = self.command(*args, agent=agent)
         ran = run_process(words, cwd=cwd or self.root, environ=self.variables(environ), seconds=timeout)
@@ -178,11 +174,9 @@ class FeatureListProject:
 
     @property
     def repo(self) -> Repo:
-        """Repository of the project, for git commands of a person in the project's environment."""
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
-        """Run git in the project, and return its output without trailing newlines."""
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
@@ -199,7 +193,6 @@ class FeatureListProject:
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:
-        """Commit all changes, and return the new HEAD."""
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
         return self.head
@@ -216,7 +209,6 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """Project as the protocol opens it. ``said`` collects the messages that the project prints for a person."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property
@@ -224,7 +216,7 @@ class FeatureListProject:
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
-        """Commit of the remote branch ``main``, or ``None`` if there is no such branch."""
+        """Commit of the remote branch ``main``, or ``None`` if it does not exist."""
         place = os.fspath(self.base / "origin.git")
         words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
@@ -252,34 +244,29 @@ class FeatureListProject:
         return (self.root / "claude-progress.txt").read_text()
 
     def log(self, name: str) -> list[Record]:
-        """Return the rows of a log file. The list is empty if the file does not exist."""
         path = self.root / ".harness/logs" / name
         return list(whole_lines(path)) if path.exists() else []
 
     def events(self, kind: str | None = None, level: str | None = None) -> list[Record]:
-        """Return the events in the project's log, filtered by type and level if given."""
         rows = self.log("events.jsonl")
         return [row for row in rows if kind in (None, row["type"]) and (level is None or row["level"].upper() == level)]
 
     def completed(self) -> int:
-        """Return the number of accepted results: verified features, features that wait for manual verification, and
-        completed cleanups."""
+        """Return the number of accepted results: features and cleanups."""
         verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
         return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
 
     def changes(self, *, without: Sequence[str] = ()) -> list[str]:
-        """Return the rows of ``git status``, one for each changed or untracked path.
-        The paths in ``without`` are omitted."""
+        """Return the rows of ``git status``, without those of the paths in ``without``."""
         rows = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return [row for row in rows if row[3:] not in without]
 
     def fingerprint(self, *, without: Sequence[str] = (".git/index",)) -> dict[str, str]:
-        """Return every path in the project folder with a digest of its content, including git's objects and refs."""
+        """Return every path in the project folder with a digest of its content."""
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
-        """Wait for a condition while a started command runs. After the timeout, raise ``AssertionError`` with the
-        output."""
+        """Wait for a condition while a command runs. Raise ``AssertionError`` after the timeout."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"never: {what}\n{self.started()}"
@@ -291,13 +278,11 @@ class FeatureListProject:
 
 
 def module_code(name: str) -> str:
-    """Return the source code of a module in a project made by ``of_modules``."""
     return f"def answer(times):\n    return '{name}' * times\n"
 
 
 def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
-    """Return the steps with which a scripted agent implements a module: code, tests, the steps in ``more``, and the
-    claim."""
+    """Return the steps with which a scripted agent implements and claims a module."""
     proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
     return [
         {"write": {"path": f"{name}.py", "text": module_code(name)}},
@@ -317,7 +302,7 @@ def _features_text(passes: Sequence[bool], **members: Any) -> str:
 
 
 def whole_lines(path: Path) -> Iterable[Record]:
-    """Yield the rows of a log. A line that a crash truncated is skipped."""
+    """Yield the rows of a log, without a truncated last line."""
     for line in path.read_text().splitlines():
         try:
             yield json.loads(line)
@@ -326,7 +311,7 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Return every path below a folder, with the mode and a digest of each file, and the target of each link."""
+    """Return every path below a folder with a text that describes its content."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

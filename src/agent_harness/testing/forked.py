@@ -37,8 +37,7 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Run ``harness``, and return exit code, stdout and stderr. Return ``None`` if a fresh process is needed. After
-    ``seconds``, kill the process and raise ``subprocess.TimeoutExpired``."""
+    """Run ``harness``. Return exit code, stdout and stderr, or None if a fresh process is needed."""
     variables = dict(os.environ if environ is None else environ)
     if _at_start(variables) != _at_start(os.environ) or not _BUSY.acquire(blocking=False):
         return None
@@ -69,7 +68,6 @@ class _ForkServer:
 
     @classmethod
     def current(cls) -> "_ForkServer":
-        """Return the fork server of this process. If none runs, start one."""
         if cls._of is None or cls._of[0] != os.getpid() or cls._of[1]._process.poll() is not None:
             cls._of = os.getpid(), cls()
         return cls._of[1]
@@ -134,8 +132,8 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Read commands from the socket, and fork a child process for each command. Return in both kinds of process: the
-    child returns the command's exit code, and the server returns 0 when the socket is closed."""
+    """Fork a child process for each command from the socket."""
+    # returns in both kinds of process: the command's exit code in a child, 0 in the server when the socket is closed
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 
@@ -191,7 +189,6 @@ def _command(job: dict[str, object], streams: Sequence[int], learns: int) -> int
 
 
 def _learnt() -> list[str]:
-    """Return the loaded modules that belong to this package or to Python itself."""
     files = {name: getattr(each, "__file__", None) for name, each in list(sys.modules.items()) if name != "__main__"}
     return [name for name, file in files.items() if isinstance(file, str) and os.path.realpath(file).startswith(_OURS)]
 

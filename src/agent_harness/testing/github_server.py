@@ -34,9 +34,9 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Error response that replaces the normal response to a request.
-    If ``status`` is 0, the server closes the connection without a response."""
+    """Error response that replaces the normal response to a request."""
 
+    # 0: close the connection without a response
     status: int
     message: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Refusal:
 
 @dataclass
 class GitHubServer:
-    """Server with one repository and its issues. Tests can read and change its data while clients send requests."""
+    """GitHub server for tests, with one repository and its issues."""
 
     repository: str
     token: str = "a-token-of-the-tests"  # noqa: S105
@@ -64,20 +64,17 @@ class GitHubServer:
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables with which clients use this server."""
         return {"GITHUB_API_URL": self.url, "GITHUB_TOKEN": self.token}
 
     # ---- actions of people, and outages
 
     def refuse(self, *refusals: Refusal, after: int = 0) -> None:
-        """Answer the next ``after`` requests normally.
-        Answer each request after them with one of these refusals, in order."""
+        """Refuse the requests after the next ``after`` requests, each with one of ``refusals``."""
         with self._lock:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove the next queued refusal, and return it. Return ``None`` if the server must answer the request
-        normally."""
+        """Remove and return the next queued refusal. None means a normal answer."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 
@@ -90,15 +87,15 @@ class GitHubServer:
 
     @staticmethod
     def told_to_wait(seconds: int = 1, status: int = 429) -> Refusal:
-        """Return a refusal by a secondary rate limit, with the time to wait in seconds."""
+        """Return a refusal by a secondary rate limit, with the seconds to wait."""
         words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         return Refusal(status=status, message=words, headers={"retry-after": str(seconds)})
 
     def write_by_person(
         self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
     ) -> int:
-        """Add an issue by another user, or a pull request if ``more`` contains ``pull_request``.
-        Return the number of the issue or pull request."""
+        """Add an issue by another user, and return its number."""
+        # a pull request if `more` contains pull_request
         with self._lock:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
@@ -111,12 +108,11 @@ class GitHubServer:
             self.issues[number] |= {"state": "open", "state_reason": "reopened"}
 
     def delete(self, number: int) -> None:
-        """Delete an issue. The number of the issue is never reused."""
         with self._lock:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Move an issue to another repository, as number 900. Requests for the issue are redirected."""
+        """Move an issue to another repository, so that requests for it are redirected."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 

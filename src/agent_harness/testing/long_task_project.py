@@ -48,8 +48,7 @@ def from_now(seconds: float = 0.0) -> str:
 
 
 def task(**members: Any) -> Record:
-    """Return a contract with the required members.
-    ``members`` replaces or adds members. A member that is ``None`` is removed."""
+    """Return a contract. ``members`` replace the defaults, and ``None`` removes a member."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -111,7 +110,6 @@ def book_checkpoint(**members: Any) -> Record:
 
 
 def argv(*words: str) -> list[str]:
-    """Return the command line that starts ``lth`` as a separate process."""
     return [*LTH, *words]
 
 
@@ -122,8 +120,7 @@ def run_lth(
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write an executable shell script into ``folder``.
-    Return an environment in which this folder is first on ``PATH``."""
+    """Write an executable script, and return an environment that has its folder first on ``PATH``."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -142,7 +139,7 @@ class LongTaskProject:
 
     @classmethod
     def of_book(cls, root: Path) -> Self:
-        """Create the sample task ``book``. Also create the folders that normally exist only after the first slice."""
+        """Create the sample task ``book``, with the folders that normally the first slice creates."""
         for name in ("runs", "evidence", "artifacts"):
             (root / name).mkdir(parents=True, exist_ok=True)
         return cls(root)._fill(book(), book_checkpoint())
@@ -163,8 +160,8 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in this process.
-        ``code`` is the expected exit status. ``env`` is added to the environment."""
+        """Run ``lth COMMAND TASK_DIR WORDS`` in this process."""
+        # code: the expected exit status; env is added to the environment
         ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
         assert code is None or ran.code == code, ran
         return ran
@@ -180,8 +177,6 @@ class LongTaskProject:
     def start(
         self, command: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """Start ``lth``, and return its running process.
-        If ``environment`` is given, it replaces the environment of this process."""
         pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
@@ -192,7 +187,7 @@ class LongTaskProject:
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, name: str, content: Any) -> Path:
-        """Write a file of the task. Bytes and text are written unchanged, and any other value as JSON."""
+        """Write a file of the task. Bytes and text are written unchanged, other values as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
@@ -207,8 +202,7 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Write the contract, and record that a person accepts it.
-        The next run then asks no question about the change."""
+        """Write the contract as accepted by a person, so that the next run asks no question."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 
@@ -222,7 +216,6 @@ class LongTaskProject:
 
     @property
     def store(self) -> LongTaskStore:
-        """Store of the task, with the current time."""
         return LongTaskStore(LongTaskLayout(self.root))
 
     @property
@@ -230,7 +223,6 @@ class LongTaskProject:
         return self.root / ".lth.lock"
 
     def events(self, kind: str | None = None) -> list[Record]:
-        """Return the events of the log, oldest first. With ``kind``, return only the events of this type."""
         logs = sorted((self.root / "runs").glob("*.jsonl"))
         found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
         return [each for each in found if kind in (None, each["type"])]
@@ -245,12 +237,12 @@ class LongTaskProject:
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:
-        """Return every path in the task directory with its content, which is ``None`` for a folder."""
+        """Return every path in the task directory with its content, or ``None`` for a folder."""
         found = sorted(self.root.rglob("*"))
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """Return the paths in the task's folder, without the files that each new task has."""
+        """Return the paths in the task's folder that a new task does not have."""
         return [each for each in self.tree() if each not in _NEW]
 
 

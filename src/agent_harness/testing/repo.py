@@ -27,7 +27,9 @@ _KNOWN: dict[tuple[object, ...], dict[str, bytes | None]] = {}
 
 
 class Repo:
-    """One git repository. Unless ``init`` is false, the folder and the repository are created if they do not exist."""
+    """Git repository for tests, created if it does not exist."""
+
+    # with init=False, nothing is created
 
     def __init__(
         self,
@@ -55,8 +57,8 @@ class Repo:
         message: str = "First",
         user_settings: bool = False,
     ) -> Self:
-        """Create a repository with one commit of ``files``.
-        The repository is built once per process, and later calls copy it."""
+        """Create a repository with one commit of ``files``."""
+        # built once per process; later calls copy it
         key = (message, *sorted(files.items()))
         if key not in _KNOWN:
             with tempfile.TemporaryDirectory() as folder:
@@ -80,11 +82,11 @@ class Repo:
     # ---- git ---------------------------------------------------------------------------------------------------
 
     def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
-        """Run git, and return its stripped output. If ``check``, raise ``AssertionError`` after a failed command."""
+        """Run git, and return its output without surrounding white space."""
         return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
 
     def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
-        """Run git, and return its unchanged output. If ``check``, raise ``AssertionError`` after a failed command."""
+        """Run git, and return its unchanged output."""
         done = subprocess.run(
             ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
         )
@@ -107,12 +109,11 @@ class Repo:
         return self
 
     def stage(self, *paths: str) -> Self:
-        """Add the given files to the index. Without arguments, add all files."""
         self.git("add", *(("--", *paths) if paths else ("--all",)))
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Create a commit, even if nothing has changed. By default, first stage all changes."""
+        """Create a commit, even if nothing has changed."""
         if stage:
             self.stage()
         self._commits += 1
@@ -124,7 +125,7 @@ class Repo:
         return self
 
     def remote(self, path: str | os.PathLike[str]) -> Self:
-        """Create a bare repository as the remote ``origin``, and push the checked-out branch to it."""
+        """Create a bare repository as the remote ``origin``, and push the branch to it."""
         subprocess.run(["git", "init", "--quiet", "--bare", os.fspath(path)], env=self._environment(), check=True)
         self.git("remote", "add", "origin", os.fspath(path))
         self.git("push", "--quiet", "--set-upstream", "origin", "HEAD")
@@ -135,14 +136,13 @@ class Repo:
         return self.git("rev-parse", "HEAD")
 
     def status(self) -> list[str]:
-        """Return the lines of ``git status --short``, with each untracked file listed separately."""
+        """Return the lines of ``git status --short``, with each untracked file."""
         listed = self.git_bytes("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         return [os.fsdecode(line) for line in listed.split(b"\0") if line]
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, path: str, content: str | bytes = "", *, executable: bool = False) -> Self:
-        """Write a file, and create its parent folders."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -161,14 +161,13 @@ class Repo:
         return self
 
     def move(self, old: str, new: str) -> Self:
-        """Rename a file in the work tree, but not in the index.
-        Git therefore shows a deletion and an untracked file."""
+        """Rename a file in the work tree, but not in the index."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         (self.path / old).rename(self.path / new)
         return self
 
     def link(self, path: str, target: str) -> Self:
-        """Create a symbolic link. The link's target need not exist."""
+        """Create a symbolic link, whose target need not exist."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(target)
@@ -180,8 +179,7 @@ class Repo:
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of every file outside ``.git``, by path.
-        The content of a symbolic link is ``link to`` and its target."""
+        """Return the content of every file outside ``.git``, by path."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:
@@ -197,7 +195,7 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return the content of every file below a folder, by path.
-    For a folder, the content is ``None``. A folder comes before its files."""
+    """Return the content of every file below a folder, by path."""
+    # None for a folder, which comes before its files
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

@@ -53,8 +53,9 @@ def state_of(*tasks: Any, **members: Any) -> State:
 
 
 class TaskListProject:
-    """Task list in ``root``, and its workers. ``path`` is the work tree of the tasks, by default ``root``. ``now`` is
-    the time that workers in this process see. If ``now`` is ``None``, they see the real time."""
+    """Project with a task list and workers, for tests."""
+
+    # path: the work tree of the tasks, by default `root`; now: the time that workers see (None: the real time)
 
     repo: Repo  # only if there is one
 
@@ -67,8 +68,7 @@ class TaskListProject:
         mode: str = "exclusive",
         **members: Any,
     ) -> None:
-        """Create a task list with these tasks.
-        With ``git``, also create a repository with one commit. Git ignores the files of the task list."""
+        """Create a task list. With ``git``, also create a repository with one commit."""
         self.root, self.path = root, path or root
         self.now: datetime | None = None
         self._session: str | None = "s1"
@@ -91,8 +91,8 @@ class TaskListProject:
     def with_sources(
         cls, tmp_path: Path, *, root: Path | None = None, git: bool = True, mode: str = "exclusive"
     ) -> Self:
-        """Create an empty task list in the folder ``project`` below ``tmp_path``, or in ``root`` if given. With
-        ``git``, ``project`` also contains source files in one commit. The workers of the list belong to no session."""
+        """Create an empty task list. With ``git``, also commit source files."""
+        # the workers of the list belong to no session
         path = tmp_path / "project"
         repo = None
         if git:
@@ -106,7 +106,7 @@ class TaskListProject:
         return made
 
     def copied(self, root: Path) -> Self:
-        """Copy the project, and return the copy. A template can thus be built once and copied for each test."""
+        """Copy the project, and return the copy."""
         made = copy.copy(self)
         made.root = made.path = root
         made.layout = TaskListLayout(root)
@@ -118,19 +118,19 @@ class TaskListProject:
     # ---- workers of this process -------------------------------------------------------------------------------
 
     def caller(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Caller:
-        """Return a worker in the work tree. Without ``session``, the worker belongs to the project's session."""
+        """Return a worker in the work tree, by default in the project's session."""
         given: dict[str, Any] = {"session": self._session, "now": self.now, "environ": {}, **words}
         given["session_id"] = given.pop("session")
         return Caller.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
 
     def claim(self, name: str | None = "me", **words: Any) -> Caller:
-        """Return a worker that has claimed a task and has its lease token."""
+        """Return a worker that has claimed a task and holds its lease token."""
         caller = self.caller(name)
         caller.token = claim.claim(caller, **words)["token"]
         return caller
 
     def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Caller:
-        """Return a worker that has claimed this task. The claim does not check the rules of the task list."""
+        """Return a worker that has claimed this task, bypassing the task list's rules."""
         caller = self.caller(name, cwd=cwd, token=lease.new_token())
         attempt = caller.store.read().by_id[task_id].attempts + 1
         base = rollback.take_baseline(caller, task_id, attempt)
@@ -156,12 +156,10 @@ class TaskListProject:
 
     @property
     def store(self) -> TaskStore:
-        """Store of the task list, with the project's clock."""
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Call ``act`` with the task list while its lock is held, store the changed list, and return the result of
-        ``act``."""
+        """Call ``act`` on the locked task list, store the list, and return the result."""
 
         def touched(change: TaskListChange) -> T:
             change.touch()
@@ -172,13 +170,11 @@ class TaskListProject:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def harness(self, *words: str, **environment: str) -> CommandResult:
-        """Run a ``harness`` command in this process, in the root folder, with additional environment variables. Return
-        its result."""
         return run_in_process(main.main, "harness", *words, cwd=self.root, environ=environment)
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a ``harness`` command in a separate process. Kill the process at the end of the ``with`` block."""
+        """Start a ``harness`` command, and kill it at the end of the ``with`` block."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,
@@ -213,14 +209,14 @@ class TaskListProject:
         return self
 
     def edit(self, task_id: str | None = None, **members: Any) -> None:
-        """Change members of a task, or of the whole list.
-        Do not take the lock, because a person with an editor would not take it."""
+        """Change members of a task, or of the whole list."""
+        # without the lock, like a person with an editor
         raw = self.raw
         (raw if task_id is None else next(each for each in raw["tasks"] if each["id"] == task_id)).update(members)
         files.write_json(self.layout.tasks, raw)
 
     def holding(self, folder: Path) -> Self:
-        """Copy the files of a folder into the project, and replace existing files. Return the project."""
+        """Copy the files of a folder into the project, and return the project."""
         for each in folder.iterdir():
             shutil.copy(each, self.root / each.name)
         return self
@@ -244,7 +240,7 @@ class TaskListProject:
         return [each.status for each in self.state.tasks]
 
     def log(self, *lines: str) -> list[str]:
-        """Append lines to the log, then return all lines of the log without their times."""
+        """Append lines to the log, and return all its lines without their times."""
         for line in lines:
             self.store.log(line)
         return [line.partition("] ")[2] or line for line in progress.tail(self.layout, 200)]
@@ -252,8 +248,7 @@ class TaskListProject:
     # ---- the work tree -----------------------------------------------------------------------------------------
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of every file in the root folder, by path.
-        Git's files, the lock and the clock are omitted."""
+        """Return the content of every file in the root folder, by path."""
         found = (each for each in self.root.rglob("*") if each.is_file() and ".git/" not in f"{each}")
         return {str(each.relative_to(self.root)): each.read_bytes() for each in found if each.name not in _BY_THE_WAY}
 
@@ -271,8 +266,8 @@ class TaskListProject:
         return [line for line in self.repo.status() if not _is_harness(line[3:])]
 
     def seen(self) -> tuple[Any, ...]:
-        """Return the content of the files, the git status, the staged files, HEAD and the branch.
-        The harness's own files are omitted."""
+        """Return the state of files, index and HEAD, for comparison."""
+        # without the harness's own files
         ours = {path: text for path, text in self.repo.files().items() if not _is_harness(path)}
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not _is_harness(line.split("\t")[1])]
         return ours, self.status(), staged, self.repo.head, self.repo.git("rev-parse", "--abbrev-ref", "HEAD")

@@ -23,13 +23,12 @@ READY_SECONDS = 60.0
 
 
 def program() -> str | None:
-    """Return the path of the Temporal server program, or ``None`` if it is not installed."""
     beside = Path(sys.executable).with_name("temporal")
     return str(beside) if beside.exists() else shutil.which("temporal")
 
 
 class TemporalServer:
-    """Temporal server with its own port and database. The server runs until the end of the ``with`` block."""
+    """Temporal server with its own port and database, for a ``with`` block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +49,7 @@ class TemporalServer:
         self.kill()
 
     def start(self) -> None:
-        """Start the server on its existing database. Return when the server accepts connections."""
+        """Start the server on its existing database, and wait until it accepts connections."""
         found = program()
         assert found, "make test-engine installs the server"
         words = [found, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
@@ -73,7 +72,6 @@ class TemporalServer:
             self._process = None
 
     def forget(self) -> None:
-        """Kill the server and delete its database. Call ``start`` to run the server again."""
         self.kill()
         for each in self._folder.glob("temporal.db*"):
             each.unlink()

@@ -12,7 +12,7 @@ AGAIN_SECONDS = 60.0
 
 
 class TargetBranch:
-    """Branch that only one process moves. If the user's files prevent a move, the move is retried after a minute."""
+    """Target branch of a run, which only one process moves."""
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
@@ -23,7 +23,7 @@ class TargetBranch:
 
     @property
     def waits(self) -> bool:
-        """True while a move of the branch must not be retried, because the user's files prevented the move."""
+        """True while it is too early to retry a blocked move of the branch."""
         return time.monotonic() < self._again_at
 
     @property
@@ -35,10 +35,7 @@ class TargetBranch:
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Move the branch from ``old`` to ``new``, and update a work tree that has it checked out. Return True.
-
-        If the branch already contains ``new``, do nothing. If the user's files prevent the move, report this once and
-        return False. Raise ``UnsafeTree`` if another process has moved the branch."""
+        """Move the branch to ``new``. Return False if the user's files block the move."""
         try:
             if not self.holds(new):
                 objects.move(self._git, self.name, old, new)

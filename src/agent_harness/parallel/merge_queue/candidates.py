@@ -31,23 +31,19 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
 
 
 def old_names(git: Git) -> dict[str, str]:
-    """Return the candidate refs of versions up to 1.2.1. The names of these refs contain no project id."""
+    """Return the candidate refs of versions up to 1.2.1, whose names contain no project id."""
     return {ref: commit for ref, commit in git.refs_below(BEFORE.work).items() if is_before(ref)}
 
 
 def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
-    """Rename the candidate refs of versions up to 1.2.1 to names with this project's id. Return the old refs that have
-    the names of these items but unknown commits, because they may belong to another project.
-
-    ``proven`` maps each job (``RUN/NAME/FENCE``) to the commits of this job and of earlier jobs for its item. Only refs
-    to these commits are renamed. ``needed`` has the commits from which a run continues. Such a commit gets a new ref
-    even if another project has overwritten its old ref."""
+    """Add the project's id to old candidate refs. Return refs that may be another project's."""
     old = old_names(git)
     for job, commits in proven.items():
         name, fence = job.split("/")[1:]
         known = {oid: ref.rpartition("/")[2] for ref, oid in old.items() if oid in commits and name_of(ref) == name}
+        # the run continues from these, but another project has overwritten their old refs
         written_over = [oid for oid in needed if oid in commits and oid not in known and git.commit_of(oid) == oid]
         for oid, number in {**known, **dict.fromkeys(written_over, fence)}.items():
             if oid not in git.refs_below(refs.candidate(name, "")).values():
@@ -59,8 +55,7 @@ def taken_over(
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Delete the candidate refs that the plan no longer needs. Before that, create rescue refs for the commits that are
-    on no branch. Return the new rescue refs. (SC-14)"""
+    """Delete candidate refs that the plan no longer needs. Return the new rescue refs."""
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
     jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
@@ -69,14 +64,14 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
     over = {ref: commit for ref, commit in known.items() if ref not in jobs and commit not in commits}
     if not over:
         return []
+    # SC-14: commits on no branch get rescue refs before the deletion
     found = nobodys(git, over, kept=landed_on(git, "--branches"))
     _remove(git, over)
     return found
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Create a rescue ref for each commit in ``refs``, unless the commit is in ``kept`` or already has a rescue ref.
-    Return the new rescue refs."""
+    """Create a rescue ref for each unsaved commit in ``refs``. Return the new rescue refs."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -86,7 +81,6 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the item's name in a candidate ref: the second to last part of the ref."""
     return ref.split("/")[-2]
 
 

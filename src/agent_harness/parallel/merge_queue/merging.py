@@ -41,7 +41,7 @@ class CheckRun:
 
 
 class MergeQueue:
-    """Merge queue for the proven items of the run in ``folder``. ``job`` is a function that starts a run of checks."""
+    """Merge queue for the proven items of one run."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class MergeQueue:
         branch: str,
         ledger: Ledger,
         refs: ProjectRefs,
+        # starts a run of checks
         job: Callable[[CheckRun], None],
         say: Callable[[str], None],
         stop: Stop,
@@ -83,25 +84,24 @@ class MergeQueue:
 
     @property
     def apart(self) -> frozenset[str]:
-        """Items that conflict with a batch that will be merged before these items."""
+        """Items that must wait for an earlier batch, because they conflict with it."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items that are not merged until the next retry, because the user's files prevent their merge."""
+        """Items that wait for the next retry, because the user's files block their merge."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """Error that lists the user's files that prevent a merge, with a remedy. None if no merge is prevented."""
+        """Error that lists the user's files that prevent a merge, or None."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Allow one more immediate retry of the merges that the user's files prevent, and return True. Return False if
-        no merge is prevented, or if such a retry was already allowed since the last merge."""
+        """Allow one last retry of merges that the user's files block. Return True if allowed."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -143,14 +143,13 @@ class MergeQueue:
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
-        """Return True if ``commit`` must pass checks of items outside ``members`` before its merge into ``head``."""
+        """Return True if ``commit`` must pass checks of items outside ``members``."""
         if not self._port.checks_rejected:
             return False
         return any(each["name"] not in members for each in self._port.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
-        """Combine candidates into a batch on top of ``on``, the commit of a batch that is being checked. Items that
-        conflict with this earlier batch must wait. Return True."""
+        """Combine candidates into a batch on top of ``on``, the commit of an unverified batch."""
         if gone := self._not_ours(items):
             items = [each for each in items if each not in gone]
         members, commits, apart = self._combined(items, on)
@@ -161,8 +160,7 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Merge candidates one after another, starting on ``head``. Skip an item that conflicts with the result so far.
-        Return the merged items, their new commits, and the conflicting files of each skipped item."""
+        """Merge candidates one after another. Return merged items, new commits, and conflicts by skipped item."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -194,7 +192,6 @@ class MergeQueue:
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
-        """Return the items that the project no longer assigns to this run, for example because of the user."""
         return [item for item in items if not self._port.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
@@ -203,8 +200,7 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of the first ``trial.prefix`` members of the batch with this number, and return False. If no
-        check is needed for these members, record a pass and return True."""
+        """Start the checks of a part of a batch. Return True if no check is needed."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -222,8 +218,8 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return the items that are not ``members`` but whose checks the members may break. These items were merged
-        after the members' attempts began, or the members broke them before."""
+        """Return the items outside ``members`` whose checks the members may break."""
+        # merged after the members' attempts began, or broken by the members before
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
         return self._broken_by(members).union(*landed) - {*members}
@@ -233,7 +229,7 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """Start the checks of a head that is not trusted or was rebased. Return True if no check is needed."""
+        """Start the checks of an untrusted head. Return True if no check is needed."""
         joined = self._plan.joined
         checks = self._port.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
@@ -285,7 +281,7 @@ class MergeQueue:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
-        """Process the result of a run's final proof. If items fail, start the search for the merge that broke them."""
+        """Process the result of a run's final proof. After a failure, search for its cause."""
         if self._hunt and (trial := self._hunt.next_trial()):
             self._hunt = self._hunt.after(trial, result, tuple(failing))
             self._ledger.note("sought", commit=head, result=result, failing=failing)
@@ -307,8 +303,7 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the search for the merge that broke items. When the search has found this merge, reopen its item. If
-        the search ends without a result, reopen the failing items."""
+        """Continue the search for the merge that broke items, and reopen the item found."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -329,9 +324,7 @@ class MergeQueue:
     # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Reject the item that makes its batch fail, and return True. If the failing checks of other items were not yet
-        run on the batch's base commit, start them there and return False. If one of these checks also fails there, the
-        batch is not to blame and is dissolved."""
+        """Reject the item that breaks its batch. Return False if checks on the base must run first."""
         batch = self._plan.batch
         assert batch is not None
         landed = (self._unseen(batch.base, batch.members) | self._plan.works.keys()) - self._broken_by([item])
@@ -339,6 +332,7 @@ class MergeQueue:
         if others and (batch.base, *others) != self._passes:
             checks = self._port.checks(batch.base, batch.base, (), None, others)
             wanted = [each for each in checks if each["name"] in others]
+            # if these checks also fail on the base, the batch is not to blame
             if wanted:
                 self._job(CheckRun(name=BASE, commit=batch.base, checks=wanted))
                 return False
@@ -369,10 +363,10 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return the commit from which an attempt starts, and the problem that the attempt must fix, or None. To fix
-        merged work, an attempt starts from the head without this work, but with the work in the agent's files."""
+        """Return the commit from which an attempt starts, and the problem to fix or None."""
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
+            # to fix merged work, start from the head without it; the agent's files contain it
             without = merged(self._git, base, work.own, parent)
             tree = self._git.tree_of(base)
             if not without.conflicts and without.tree != tree:
@@ -382,8 +376,7 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the problem that the next attempt must fix. The result includes the tree from which the agent starts:
-        the rejected work merged into ``base``."""
+        """Return the problem to fix, with the tree of the rejected work merged into ``base``."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -393,8 +386,7 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the commit that contains the first ``most`` members of the batch, or complete such a move
-        after an interruption. Return True if the plan has changed."""
+        """Merge the first ``most`` members of the batch. Return True if the plan has changed."""
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -438,7 +430,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Postpone the members that the user's files block. The other members are merged without these members."""
+        """Postpone the batch members that the user's files block."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]
@@ -458,7 +450,7 @@ class MergeQueue:
         return self._pusher.is_pushing
 
     def push(self) -> bool:
-        """Do the next step of a push of the merged commits. Return True if the run can do another step now. (SC-39) If
-        the push is given up, nothing more is merged in this run, but agents continue."""
+        """Do the next step of a push. Return True if another step can follow now."""
+        # SC-39
         with self._stop.held():
             return self._pusher.push()

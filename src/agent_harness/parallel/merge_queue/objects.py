@@ -39,10 +39,7 @@ class InTheWay(UnsafeTree):
 
 
 def target(git: Git, name: str | None) -> str:
-    """Return the full name of the target branch: the branch ``name``. Without a name, use the checked-out branch.
-
-    Raise ``UnsafeTree`` if the branch does not exist, or if it is checked out in another work tree. Raise
-    ``ToolMissing`` if git cannot combine commits as objects."""
+    """Return the full name of the target branch, by default the checked-out branch."""
     _refuse_unfit(git)
     here = git.branch()
     if name is None or f"refs/heads/{name}" == here:
@@ -78,8 +75,7 @@ def told_gone(branch: str, commit: str) -> UnsafeTree:
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Return a new commit on top of ``head`` with this tree and the candidate's author. If the tree equals that of
-    ``head``, return ``head``."""
+    """Commit ``tree`` on top of ``head``. Return ``head`` if nothing changes."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -91,7 +87,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """Return the commit to which the branch moves: the item's commit, or for several items a new merge commit."""
+    """Return the last commit, or a merge commit if there are several."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last
@@ -105,10 +101,7 @@ def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Move the branch from ``old`` to ``new``. If it is checked out, write the files before the ref.
-
-    Do nothing if the branch is at ``new``. Raise ``InTheWay`` if the user's files prevent the move, and ``UnsafeTree``
-    if the branch is at neither commit. After an error, files and branch are unchanged."""
+    """Move the branch and its checked-out files from ``old`` to ``new``."""
     tip = git.commit_of(branch)
     if tip == new:
         return
@@ -123,6 +116,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
     _forgive_half(git, old, new)
     git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is not a change of a person
     try:
+        # files before the ref; after an error, both are unchanged
         git.run("read-tree", "-m", "-u", old, new, timeout_seconds=600)
     except GitFailed as error:
         raise _in_the_way(git, old, new, error) from None
@@ -134,8 +128,6 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """Return the error for a prevented move. It lists the files whose content is neither old nor new. If there are no
-    such files, the error contains git's message."""
     changed = git.differences(old, new)
     as_they_were = {path: before for path, (before, _) in changed.items()}
     as_they_will_be = {path: after for path, (_, after) in changed.items()}
@@ -159,8 +151,8 @@ def _first(error: GitFailed) -> str:
 
 
 def _forgive_half(git: Git, old: str, new: str) -> None:
-    """Update the index for files that an interrupted move has already written. Without this update, git would consider
-    these files changes of the user. Files with other content still count as changes."""
+    """Update the index for files that an interrupted move has already written."""
+    # otherwise, git would consider these files changes of the user
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
     changed = git.differences(old, new)
@@ -176,8 +168,7 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return the paths that are already in the wanted state in the work tree: the file has the content in ``wanted``,
-    or is absent as wanted. A symbolic link does not count as a file. One git process reads all files."""
+    """Return the paths whose content in the work tree already matches ``wanted``."""
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
     found = _content_ids(git, asked)
@@ -189,7 +180,6 @@ def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
 
 
 def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
-    """Return the git object id of each file's content. Unreadable files are left out."""
     found: dict[bytes, str] = {}
     left = [*paths]
     while left:  # git ends at a file that it cannot read
@@ -201,7 +191,6 @@ def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
 
 
 def _as_line(path: bytes) -> bytes:
-    """Return a path as one line of input for git, with quotes if necessary."""
     if b"\n" in path:
         escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
         path = b'"' + escaped + b'"'

@@ -42,7 +42,7 @@ class PushUnderWay:
 
 
 class Pusher:
-    """Push of merged commits, step by step. If this process is killed, the next process can repeat each step."""
+    """Push of merged commits, in steps that a new process can repeat after a kill."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Pusher:
         return self._under_way is not None and self._under_way.goes_on
 
     def push(self) -> bool:
-        """Do the next step of a push. Return True if the run can do another step now."""
+        """Do the next step of a push. Return True if another step can follow now."""
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)
@@ -103,7 +103,7 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Rebase merged work onto the remote's commits, without moving the branch. If this fails, give up the push."""
+        """Rebase merged work onto the remote's commits. Give up the push if this fails."""
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -120,7 +120,7 @@ class Pusher:
         self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Process the checks of the rebased work. If they passed, record it as proven. If not, give up the push."""
+        """Record rebased work as proven if its checks passed, otherwise give up the push."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:
@@ -155,7 +155,6 @@ class Pusher:
 
 
 def _reason(said: str) -> str:
-    """Return the reason why a remote did not accept a push, on one line: the first line of git's output."""
     lines = (line.strip() for line in redact(said).splitlines())
     first = next(filter(None, lines), "it did not answer")
     return printable(first.removeprefix("fatal: ").removeprefix("error: "))[:200]

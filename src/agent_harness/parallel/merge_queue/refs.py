@@ -12,8 +12,9 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Names of the git refs of the project with this id. With an empty id, these are the names up to version 1.2.1."""
+    """Names of the git refs of one project."""
 
+    # empty: the names up to version 1.2.1
     project: str
 
     @property
@@ -22,14 +23,14 @@ class ProjectRefs:
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Return the ref that keeps an item's proven work until it is merged. ``name`` must be valid in a ref."""
+        """Return the ref that keeps an item's proven work until its merge."""
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
         return f"refs/harness/mend/{self._own}{name}"
 
     def workspace(self, slot: str) -> str:
-        """Return the ref that keeps the base commit of the workspace with this slot name."""
+        """Return the ref that keeps the base commit of a slot's workspace."""
         return f"refs/harness/place/{self._own}{slot}"
 
     @property
@@ -60,5 +61,5 @@ BEFORE = ProjectRefs("")
 
 
 def is_before(ref: str) -> bool:
-    """Return True if a candidate ref has no project id. Only the ref's commit then shows the ref's project."""
+    """Return True if a candidate ref's name contains no project id."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

@@ -33,7 +33,7 @@ _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """Names of the changes found in the project. Each reverted change has the path of its saved copy."""
+    """Changes found in the project, and the saved copies of those that were reverted."""
 
     changed: list[str]
     put_back: dict[str, str]
@@ -49,11 +49,10 @@ class _ProjectSeen:
 
 
 class ChangeWatch:
-    """Comparison of the project with its state at the previous check. The harness's own refs are ignored."""
+    """Comparison of the project with its state at the previous check."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
-        """Record the project's present state. ``aside`` is the folder for reverted files. If it is None, revert
-        nothing. ``own`` contains patterns of files that the harness itself writes."""
+        # aside: folder for reverted files (None: revert nothing); own: patterns of the harness's own files
         self._is_own = matcher(own)
         self._git = git
         self._branch = branch
@@ -64,10 +63,9 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Return the changes since the last check, and revert changes that can be reverted. Keep the commit of a
-        reverted ref on a rescue ref for ``name``. If ``fetching`` is True, leave changes to tags and remote refs to the
-        next check."""
+        """Return the changes since the last check, and revert them where possible."""
         before, now = self._seen, self._now()
+        # the next check reports changes to tags and remote refs
         if fetching:
             now = replace(now, refs=_with_fetched(now.refs, before.refs))
         moved = [ref for ref in {**before.refs, **now.refs} if before.refs.get(ref) != now.refs.get(ref)]
@@ -115,8 +113,7 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Restore hooks and settings of the repository, except settings that everyday git commands write. Return the
-        name of each restored file, with the path of the replaced version."""
+        """Restore changed hooks and settings. Return the replaced versions' paths by file name."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -129,8 +126,7 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside, and restore tracked files from the index. Do nothing during a merge or similar
-        operation. Return the name of each moved or restored file, with the path of the saved copy."""
+        """Move new files aside and restore tracked files. Return the saved copies' paths by name."""
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -155,7 +151,7 @@ class ChangeWatch:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
 
     def _work(self) -> dict[str, tuple[str, object]]:
-        """Return git's status and a stamp for each changed file in the work tree, except the harness's own files."""
+        """Return git's status and a stamp for each changed file, except the harness's files."""
         git = self._git
         changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
         return {
@@ -173,7 +169,6 @@ class ChangeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """Return the files whose content in the index differs from the commit. The result is cached."""
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged

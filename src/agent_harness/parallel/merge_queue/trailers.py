@@ -23,8 +23,8 @@ def landed_on(git: Git, *branches: str) -> dict[str, str]:
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Return the new id of each commit that ``head`` contains only under a new id, for example after a rebase. (SC-39)
-    One git process answers for all commits."""
+    """Return, by old id, the id that each rewritten commit has in ``head``."""
+    # SC-39
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
         return {}
@@ -39,13 +39,13 @@ def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
 
 
 def landed_between(git: Git, old: str, new: str) -> set[str]:
-    """Return the items that were merged in commits that are in the history of ``new`` but not in that of ``old``."""
+    """Return the items that were merged between ``old`` and ``new``."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     return {*git.text("log", "--no-show-signature", trailer, f"{old}..{new}").splitlines()} - {""}
 
 
 def before(git: Git, commit: str, item: str) -> str | None:
-    """Return the parent of ``commit`` if this commit merged the item. Otherwise, return None."""
+    """Return the parent of ``commit`` if this commit merged the item, otherwise None."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     landed = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
     return git.commit_of(f"{commit}^1") if landed == item else None

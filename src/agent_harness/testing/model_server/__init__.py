@@ -27,9 +27,9 @@ ADDRESS = "127.0.0.1"
 
 
 class ModelServer:
-    """Model server on loopback. Clients can connect after its creation, and get answers after the call of ``run``.
-    Raise ``UsageError`` for an invalid script, and ``OSError`` if the port is in use. A script file is read again for
-    each request, so a test can add steps while a client works."""
+    """Model server on loopback. Clients get answers after the call of ``run``."""
+
+    # a script file is read again for each request, so a test can add steps while a client works
 
     def __init__(
         self, scripts: Mapping[str, Any] | str | Path, *, port: int = 0, log: str | os.PathLike[str] | None = None
@@ -49,12 +49,11 @@ class ModelServer:
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Return the received requests, each with ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``,
-        ``script``, ``step``."""
+        """Return the requests received so far, as rows of the request log."""
         return self._shared.log.records()
 
     def run(self) -> None:
-        """Answer requests. Return after another thread has called ``close``."""
+        """Answer requests until another thread calls ``close``."""
         self._http.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
@@ -67,7 +66,7 @@ class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print an error, except if the client disconnected during a request."""
+        """Print an error, unless the client disconnected during a request."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # pyrefly: ignore[bad-argument-type]
 
@@ -76,7 +75,8 @@ class _ModelServer(ThreadingHTTPServer):
 def serve(
     scripts: Mapping[str, Any] | str | Path, *, port: int = 0, log: str | os.PathLike[str] | None = None
 ) -> Iterator[ModelServer]:
-    """Run a model server until the end of the ``with`` block. ``scripts`` is a script file or its parsed JSON value."""
+    """Run a model server during the ``with`` block."""
+    # scripts: a script file or its parsed JSON value
     server = ModelServer(scripts, port=port, log=log)
     thread = threading.Thread(target=server.run, name="model-server", daemon=True)
     thread.start()

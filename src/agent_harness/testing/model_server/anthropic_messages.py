@@ -52,7 +52,8 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error. The reset time of a rate limit is only in the headers."""
+    """Return the body of an error."""
+    # the reset time of a rate limit is only in the headers
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 

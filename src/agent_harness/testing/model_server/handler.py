@@ -39,7 +39,7 @@ __all__ = ["Handler", "RequestLog", "Shared", "kind_of", "masked"]
 
 
 class RequestLog:
-    """Log with one JSON object for each request, in a file or in memory. Threads can share the log."""
+    """Log of requests, in a file or in memory, that threads can share."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class RequestLog:
         self._count = 0
 
     def add(self, **facts: Any) -> None:
-        """Record a request with its number ``n`` and the time ``t``, seconds since 1970."""
+        """Record a request with its number and its time."""
         with self._lock:
             self._count += 1
             record = {"n": self._count, "t": round(time.time(), 3), **facts}
@@ -83,18 +83,15 @@ KINDS: Mapping[int, str] = {
 
 
 def status_of(error: Mapping[str, Any]) -> int:
-    """Return the HTTP status of a scripted error, by default 500."""
     return int(error.get("status", 500))
 
 
 def kind_of(error: Mapping[str, Any]) -> str:
-    """Return the type of a scripted error. If the script sets no type, derive the type from the HTTP status."""
     return str(error.get("type") or KINDS.get(status_of(error), "api_error"))
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """Return the time at which a scripted rate limit ends: ``resets_at`` in seconds since 1970, and
-    ``resets_in_seconds``. Return an empty object if the script sets no ``reset_seconds``."""
+    """Return the time at which a scripted rate limit ends, or an empty object."""
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -102,8 +99,7 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the end of a rate limit as HTTP headers of Anthropic and OpenAI. Return no headers if ``facts`` is
-    empty."""
+    """Return HTTP headers with the end of a rate limit, if ``facts`` contains it."""
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -134,7 +130,7 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Scripts:
-        """Return the scripts. Read a script file again each time, because the file can change while the server runs."""
+        # each time, because a script file can change while the server runs
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
@@ -145,7 +141,7 @@ class Shared:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handler of HTTP requests. Every proxy request is refused and recorded."""
+    """Handler of HTTP requests, which refuses and records proxy requests."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"
@@ -156,8 +152,7 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing, because the request log records every request."""
 
     def parse_request(self) -> bool:
-        """Parse the request.
-        Also accept a path that begins with the server's URL, because clients send it if the server is their proxy."""
+        """Parse the request, even if the client uses this server as its proxy."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -176,7 +171,6 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, b"")
 
     def do_GET(self) -> None:
-        """Answer with the list of models. Answer any other GET request with 404."""
         if self._refused():
             return
         self._record()
@@ -266,7 +260,8 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send the body that the script sets, unchanged. In a stream, the body is the only event."""
+        """Send the body that the script sets, unchanged."""
+        # in a stream, the body is the only event
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})

@@ -41,7 +41,8 @@ def _turn(message: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the response for a step of a script. Thinking is omitted, because the format does not support it."""
+    """Return the response for a step of a script."""
+    # without thinking, which the format does not support
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
     finish = step.stop_reason or ("tool_calls" if calls else "stop")
@@ -61,7 +62,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error, with ``resets_at`` and ``resets_in_seconds`` if the reset time is known."""
+    """Return the body of an error. ``reset`` is the end of a rate limit."""
     return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 

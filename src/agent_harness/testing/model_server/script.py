@@ -28,7 +28,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """One response of the model: the whole response, and the same response as stream events."""
+    """One response of the model, as a whole and as stream events."""
 
     whole: Json
     events: Sequence[Event] = field(default=())
@@ -44,13 +44,14 @@ def texts(content: object) -> str:
 
 
 def members(body: Mapping[str, Any], name: str) -> list[Json]:
-    """Return the objects in the list ``name`` of the request. Entries of the list that are not objects are omitted."""
+    """Return the objects in the list ``name`` of the request."""
     listed = body.get(name)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def estimated_tokens(value: object) -> int:
-    """Return the estimated number of tokens: one token for every four characters of JSON, at least one."""
+    """Return the estimated number of tokens."""
+    # one token for every four characters of JSON, at least one
     return max(1, len(json.dumps(value)) // 4)
 
 
@@ -93,8 +94,8 @@ class Cue:
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """Return the script's step for a conversation.
-    If no step applies, return the step of ``@default``, ``@end`` or ``@compact``."""
+    """Return the script's step for a conversation."""
+    # if no step applies, the step of @default, @end or @compact
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
     if COMPACTION.search(last):
@@ -145,9 +146,9 @@ class NotFound(Exception):
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
-    """Return the step with its placeholders replaced. ``${name}`` becomes the last match of the pattern ``name`` in
-    ``find``, or the match's first group. ``run`` becomes a call of the client's shell tool. An unknown ``${name}`` does
-    not change. Raise ``NotFound`` if a pattern matches nothing."""
+    """Return the step with its placeholders replaced. Raise ``NotFound`` if a pattern matches nothing."""
+    # ${name} becomes the last match of the pattern `name` in `find`, or its first group; an unknown ${name} stays
+    # `run` becomes a call of the client's shell tool
     found = {name: _last_match(name, pattern, turns) for name, pattern in step.find.items()}
     blocks = [_with_tool(_filled(block, found), body) for block in step.blocks]
     return replace(step, blocks=blocks)
@@ -203,8 +204,7 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Return the scripts in a JSON file or value. For an invalid script, raise ``UsageError`` with file, script and
-    step."""
+    """Return the scripts in a JSON file or value. Raise ``UsageError`` for an invalid script."""
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:
