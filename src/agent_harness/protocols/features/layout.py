@@ -95,5 +95,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """Return the path of the untrusted session record inside ``.git``."""
+        """Path of the untrusted session record inside ``.git``."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

@@ -20,8 +20,6 @@ UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEnding:
-    """Facts about the end of one session."""
-
     session: int
     feature_id: int | None
     status: str  # complete, partial, failed

@@ -31,12 +31,10 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` matching log rows, oldest first."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
 def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
-    """Yield the matching rows of one log, newest first."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
         at = clock.parse(row.get("ts"))

@@ -118,6 +118,7 @@ def say_word(
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
     """Set a feature's ``passes`` without running tests (UAH-060, UAH-061)."""
+    # the caller has asked the user
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":

@@ -243,7 +243,6 @@ def kept_ref(asked: Question) -> str | None:
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` if an unanswered question prevents runs."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)

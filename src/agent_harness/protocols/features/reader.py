@@ -90,7 +90,6 @@ class FeatureSource:
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the newest agent transcript in a workspace, or None if no transcript exists."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
@@ -106,7 +105,6 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    """Return the ended session that a row of ``sessions.jsonl`` describes."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
         number=project_view.whole(row.get("session_id")),

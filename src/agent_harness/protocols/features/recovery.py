@@ -54,7 +54,6 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """Return the recovery row for a phase."""
     rows = {row.phase: row for row in RECOVERY}
     # the row "running" is the safest for an unknown phase
     return rows.get(phase, rows["running"])

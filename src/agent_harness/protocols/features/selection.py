@@ -53,7 +53,6 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """Return the feature with this id. Raise ``UsageError`` if the id is unknown."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)

@@ -216,7 +216,6 @@ def _is_complete(found: "Mapping[str, Any]") -> bool:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """Return the text about the project's cost, or None if nothing was spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return status_summary.NOT_REPORTED
@@ -285,7 +284,6 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def _session_lines(found: "Mapping[str, Any]", *, is_complete: bool) -> list[str]:
-    """Return the lines about the last session, the cost of all sessions, and the project's health."""
     why = f" ({found['termination_reason']})" if found["termination_reason"] else ""
     return [
         f"Last session: {found['status']}{why}",
@@ -392,7 +390,6 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it says that an agent client waits for its provider."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None

@@ -134,7 +134,6 @@ class FeatureStore:
         return _or_empty(self.layout.github_issues)
 
     def costs(self) -> records.CostRecord:
-        """Return costs.yaml, parsed as YAML if it is not JSON."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -393,7 +392,6 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Write the user's pause request, or delete it if ``record`` is None."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:

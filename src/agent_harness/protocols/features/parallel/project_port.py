@@ -58,7 +58,6 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project for a parallel run whose files are in ``folder``."""
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
         self._workers = workers
@@ -332,7 +331,6 @@ class FeatureProjectPort:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """Return features.json of the branch head, with the feature's new status if its work is proven."""
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -629,7 +627,6 @@ class FeatureProjectPort:
         )
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise ``StateDamaged`` if features.json in the merged commit is invalid."""
         if found := records.problems(features_at(self._project, commit)):
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 

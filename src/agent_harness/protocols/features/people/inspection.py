@@ -395,7 +395,6 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the suite and return True, or return False if the project is locked."""
     try:
         with locked(project):
             questions.forget_passing(project)

@@ -128,6 +128,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 def abort(project: Project) -> JsonObject:
     """End the running session, keep its work, and move the project's state away."""
+    # the caller has asked the user
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})

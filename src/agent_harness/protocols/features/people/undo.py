@@ -148,7 +148,6 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict that accepted the feature. Raise ``Refused`` if the ledger has no such verdict."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven, so there is nothing to undo", hint=f"harness why {feature.id}")
     verdict = undo_commit.accepted(project.git, project.store.ledger(make=False), str(feature.id))

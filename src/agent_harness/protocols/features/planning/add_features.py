@@ -272,7 +272,6 @@ def by_source(document: FeatureList) -> dict[str, int]:
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Append the features, write their test stubs, and commit. Return the commit and the names of the stubs."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)

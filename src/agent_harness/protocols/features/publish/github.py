@@ -39,7 +39,6 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """Return ``owner/name`` from a repository's name or URL. Raise ``ConfigurationError`` if the text is neither."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")

@@ -192,6 +192,7 @@ def no_push_variables(config: Config) -> dict[str, str]:
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
     rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
+    # a push URL that is also the fetch URL of another remote is not blocked
     rules += [(f"url.{NOWHERE}.insteadOf", address) for address in sorted(pushed - fetched)]
     told = {"GIT_CONFIG_COUNT": str(len(rules))} if rules else {}
     for number, (key, value) in enumerate(rules):
@@ -205,7 +206,6 @@ def _addresses(config: Config, kind: str) -> set[str]:
 
 
 def known_tips(project: Project) -> frozenset[str]:
-    """Return the commits to which the branches, tags and remote-tracking refs of this repository point."""
     found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
     return frozenset(line for line in found.split() if line)
 
@@ -227,7 +227,6 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Return True if the commit is in this repository but no ref contained it before the session."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"

@@ -78,7 +78,7 @@ def _holds_state(project: Project, base: str, tip: str) -> bool:
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """Add a progress entry for the session if the agent wrote none (UAH-368)."""
+    # UAH-368
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))

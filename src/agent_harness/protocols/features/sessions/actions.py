@@ -114,7 +114,6 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """Return the test runner's last logged result in the session, or None if no test run is logged."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 
@@ -150,7 +149,7 @@ MOST_IMAGES = 50  # of one turn
 
 
 def folder_for_images(project: Project) -> str:
-    """Create the folder for the agent's images. Return its path relative to the project (UAH-092)."""
+    # UAH-092
     folder = project.layout.screenshots
     own_place(os.path.join(folder, "image"), project.layout.root)
     return project.layout.relative(folder)

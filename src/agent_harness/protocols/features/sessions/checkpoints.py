@@ -44,7 +44,6 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Return the checkpoint that the record describes. Raise ``StateDamaged`` if the record has no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -59,7 +58,7 @@ class SessionCheckpoint:
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if git no longer has the checkpoint's commit (UAH-390)."""
+        # UAH-390
         return project.git.commit_of(self.snapshot.commit) is None
 
 

@@ -73,7 +73,6 @@ class Finalization:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Finalization":
-        """Return the finalization that the record describes. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
             known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}

@@ -42,7 +42,6 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Return the session that the record describes. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}

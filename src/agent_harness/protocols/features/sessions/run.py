@@ -40,7 +40,6 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agents that can start, with the fallbacks last."""
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC", project.root)
@@ -145,6 +144,7 @@ class Runs:
         locking.refuse_resting(project)  # the recovery may have paused it
         checkpoints.prune(project)
         questions.forget_passing(project)
+        # skipped if an interrupted merge must be completed first
         if marks:
             proven.check(project)
         if self._cleanup_only:
@@ -167,7 +167,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Store the question about a dependency cycle (E8), unless another question already prevents sessions."""
+        # E8
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -244,7 +244,6 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question about the feature or its last session, unless a question already prevents runs."""
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):

@@ -252,7 +252,7 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Return True if the settings allow a WIP commit after this end reason (UAH-171, UAH-219)."""
+    # UAH-171, UAH-219
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
@@ -268,7 +268,6 @@ def what_became_of_it(project: Project, finalization: Finalization, reason: str)
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Return True if the provider refused the agent before any change."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)

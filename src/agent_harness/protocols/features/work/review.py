@@ -35,8 +35,6 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review."""
-
     objections: tuple[str, ...] = ()
     problem: str = ""
     used: Totals = field(default_factory=Totals)

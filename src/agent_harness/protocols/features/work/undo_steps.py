@@ -66,7 +66,6 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """Return a progress log entry in which the harness says ``told``."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 
