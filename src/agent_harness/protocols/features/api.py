@@ -69,13 +69,14 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """Return the paths of the project in ``folder``. Read the settings file only if it has a ``paths:`` section."""
+    """Return the paths of the project in ``folder``."""
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
             moved = b"\npaths:" in b"\n" + file.read()
     except OSError:
         return layout
+    # the settings are parsed only if they move the paths, because parsing is slow
     if not moved:
         return layout
     paths = settings(layout.root).paths
@@ -186,8 +187,7 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """Return the newest ``limit`` log rows that contain all words of ``text``, with the oldest row first. Raise
-    ``UsageError`` if ``since`` or ``until`` is not a valid time."""
+    """Return the newest ``limit`` log rows that contain all words of ``text``, oldest first."""
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
 
@@ -201,7 +201,7 @@ def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
 
 
 def followed(layout: FeatureLayout) -> list[FollowedLog]:
-    """Return the only log that ``harness log --follow`` prints: ``run.log``, which contains the messages of runs."""
+    """Return the log that ``harness log --follow`` prints, which is ``run.log``."""
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
 
@@ -209,8 +209,7 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript of an item's running session, or of its last session. Return None if the item
-    has no transcript."""
+    """Return the path of the item's newest transcript, or None if the item has no transcript."""
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
@@ -223,7 +222,7 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, oldest first. With ``session``, summarize only that session."""
+    """Return summaries of the newest sessions, oldest first."""
     from agent_harness.protocols.features import logs
 
     return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
@@ -245,7 +244,7 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``. Its events record ``by``, the name of the user's interface."""
+        """Return the feature project in ``folder``, and print the warnings of its settings."""
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
@@ -255,7 +254,7 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Let an agent plan a new project, and commit the plan. The agent can fix an invalid plan once."""
+        """Let an agent plan a new project, and commit the plan."""
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
@@ -286,8 +285,7 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions and return their result. With ``workers``, several agents work in parallel. Before the first
-        session, merge and push the work that an earlier parallel run left."""
+        """Run sessions, in parallel if ``workers`` is given, and return their result."""
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
         from agent_harness.protocols.features.sessions.run import Runs
@@ -334,8 +332,7 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return a description of the next session, or with ``workers`` of each worker's first one (UAH-048,
-        UAH-049)."""
+        """Describe the next session, or the first session of each worker, without running it (UAH-048, UAH-049)."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 
@@ -399,7 +396,7 @@ class FeatureProject:
     # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
-        """Prevent new sessions. A running session stops after its current operation (UAH-056, UAH-057)."""
+        """Pause the project, and let the running session stop after its current operation (UAH-056, UAH-057)."""
         from agent_harness.protocols.features.sessions import locking
 
         return locking.pause(self._project, reason)
@@ -448,7 +445,7 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause. With ``choose``, answer a pending question with this option (UAH-058, C12, C39)."""
+        """End a pause, and answer the pending question if ``choose`` is given (UAH-058, C12, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -458,7 +455,7 @@ class FeatureProject:
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
-        """Exclude a feature from later sessions. If ``undo`` is true, include the feature again (UAH-059, C53)."""
+        """Exclude a feature from later sessions, or include it again if ``undo`` is true (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import overrides
 
@@ -468,14 +465,13 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return the name of an accepted feature. ``what`` is a feature such as ``3`` or ``#3``, or a session such as
-        ``S8``. Raise an error if ``what`` refers to no accepted feature."""
+        """Return the name of the accepted feature that ``what`` (such as ``3`` or ``S8``) identifies."""
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Revert an accepted feature with one new commit. An undo that was interrupted earlier is completed first."""
+        """Revert an accepted feature with one new commit."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
 
@@ -515,7 +511,7 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End all work. Move the state to ``.harness/aborted-TIME/``. The caller asks the user first (UAH-067, C39)."""
+        """Stop the running session, and move the project's state to ``.harness/aborted-TIME/`` (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 

@@ -48,7 +48,6 @@ class Budgets:
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """Return the cost record with the costs of one more session. Unknown members of the record stay unchanged."""
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -80,26 +79,24 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
 
 
 def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
-    """Return the cost record with ``dollars`` added to a feature's costs. The number of sessions does not change."""
     spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
     more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
     return CostRecord({**costs.record, "cumulative": {**costs.cumulative, **more}})
 
 
 def counted(costs: CostRecord) -> float:
-    """Return the dollars that count against the project's budget. A call of unknown price counts with an assumed cost
-    (C58)."""
+    """Return the project's costs in dollars, including assumed costs (C58)."""
     return costs.total_usd + costs.assumed_usd
 
 
 def of_feature(costs: CostRecord, feature_id: int) -> float:
-    """Return the dollars that count against one feature's budget. A call of unknown price has an assumed cost."""
+    """Return the feature's costs in dollars, including assumed costs."""
     found = [row for row in costs.by_feature if row.get("feature_id") == feature_id]
     return sum(amount(row.get("cost_usd")) + amount(row.get("assumed_cost_usd")) for row in found)
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the dollars that a session may spend: the smallest remaining budget. Return 0 if one is used up (C27)."""
+    """Return the dollars that the next session may spend (C27)."""
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))

@@ -18,8 +18,7 @@ from agent_harness.protocols.features.verdict.project_judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question to ask after a session, or None if no question is needed. A question that prevents further
-    runs comes first."""
+    """Return the question to ask after a session, or None if no question is needed."""
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
     if asked and offered and offered.record.get("blocks"):
@@ -51,8 +50,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session, or None if the session was not rejected. If the user does not
-    answer, the next run starts a new session on the feature (E2, E3)."""
+    """Return the question about a rejected session, or None if it was not rejected (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -63,8 +61,7 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Store and return a question about the first open feature with too many verification steps (E10). Return None if
-    there is no such feature, or if another question is pending."""
+    """Store and return a question about the first open feature with too many verification steps (E10)."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
@@ -82,7 +79,6 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store, print and return the question about a feature with too many steps. Return None without such a feature."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -101,8 +97,7 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run the broken tests again after the rollback, and reopen each feature whose tests still fail. The result that is
-    returned lists these features. The next session fixes them first (C10)."""
+    """Run the broken tests again after the rollback, and reopen the features that still fail (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -121,8 +116,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return the question about broken tests (E3). If open features depend on a feature with broken tests, return the
-    question about this broken dependency instead (UAH-402)."""
+    """Return the question about the tests that the session broke (E3, UAH-402)."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]

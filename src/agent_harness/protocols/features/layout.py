@@ -77,17 +77,16 @@ class FeatureLayout:
         return os.path.join(self.logs, name)
 
     def transcript(self, session: int) -> str:
-        """Return the path of a session's transcript, which logs the agent's output. Long output is shortened."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of a session's recording of events and file changes. ``--agent replay:FILE`` plays it."""
+        """Return the path of the recording that ``--agent replay:FILE`` plays."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:
-        """Path of the repository's git folder. If ``.git`` is a file, the file contains this path."""
         dot_git = os.path.join(self.root, ".git")
+        # `.git` can be a file that contains the path
         if os.path.isfile(dot_git):
             with open(dot_git, encoding="utf-8") as file:
                 target = file.read().removeprefix("gitdir:").strip()
@@ -96,5 +95,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """Path of the running session's record inside the project. No verdict relies on this record."""
+        """Path of the untrusted session record inside ``.git``."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

@@ -20,8 +20,6 @@ UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEnding:
-    """Facts about the end of one session. They determine what the next session does."""
-
     session: int
     feature_id: int | None
     status: str  # complete, partial, failed
@@ -67,7 +65,7 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
-    """Return the number of rejected sessions by feature. A session changes only its own feature's number (C35)."""
+    # C35
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
@@ -88,5 +86,5 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
 
 
 def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
-    """Return True if so many sessions on the feature failed that a person must decide how to continue (C35)."""
+    # C35
     return state.stuck_count >= max_stuck_sessions

@@ -31,12 +31,10 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` matching log rows, oldest first. The member ``more`` is true if more rows match."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
 def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
-    """Yield the matching rows of one log, newest first. Reading stops at the first row that is too old to match."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
         at = clock.parse(row.get("ts"))
@@ -117,7 +115,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return a log row as text: its message, the sentence for its event type, or all members as ``name=value``."""
+    """Return a log row as text for a person."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -136,7 +134,7 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return summaries of the last ``last`` sessions, oldest first. With ``session``, return only its summary."""
+    """Return summaries of the newest sessions, oldest first."""
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
     numbers = {each.number for each in found if each.number is not None}
@@ -145,7 +143,6 @@ def summaries(
 
 
 def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
-    """Return the log rows of the given sessions, oldest first. Reading stops at the first row of an older session."""
     found: list[JsonObject] = []
     for row in _backwards(layout, SOURCES[name][0]):
         number = row.get("session")
@@ -189,7 +186,6 @@ _COMMITTED = ("feature_completed", "cleanup_completed")
 
 
 def _shortened(problem: str) -> str:
-    """Return the problem text, cut after 300 characters. The number of omitted words stands at the end."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -225,7 +221,7 @@ _DAY = timedelta(days=1)
 
 
 def prune_daily(project: Project) -> None:
-    """Delete expired log rows and files, at most once a day. If a log cannot be pruned, it stays unchanged."""
+    """Delete expired log rows and files, at most once a day."""
     mark = project.layout.log(PRUNED)
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
@@ -243,7 +239,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts older than ``retention_days``. Return how many were deleted."""
+    """Delete expired log rows and transcripts, and return how many were deleted."""
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -252,7 +248,6 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log atomically without its expired rows, and return their number. Keep lines that are not JSON."""
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)
@@ -289,7 +284,7 @@ _TRANSCRIPTS = (".log", ".cassette.jsonl")
 
 
 def _ours(folder: str) -> Iterator[str]:
-    """Yield the paths of the session transcripts in a folder. Symbolic links are skipped."""
+    """Yield the paths of the session transcripts in a folder."""
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in sorted(names):
         path = os.path.join(folder, name)

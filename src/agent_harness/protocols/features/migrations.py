@@ -18,7 +18,7 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the state's schema version, or None if no state exists. A missing version means 1 (UAH-030)."""
+    """Return the state's schema version, or None if no state exists (UAH-030)."""
     if not project.store.initialised():
         return None
     found = project.store.stored_state().get("schema_version")
@@ -26,7 +26,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state. Raise ``Refused`` if ``compatibility:`` forbids the state's version (UAH-031..035)."""
+    """Migrate older state, if the settings allow it (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -43,7 +43,7 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """Raise ``Refused`` if a newer harness wrote the state. Only print a warning if the settings allow newer state."""
+    """Raise ``Refused`` if a newer harness wrote the state, unless the settings allow it."""
     found = stored_schema(project)
     if found is None or found <= NOW:
         return
@@ -60,7 +60,7 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the state to the current schema. Return the old and the new version. The caller holds the lock."""
+    """Migrate the state to the current schema. The caller holds the lock."""
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:
@@ -80,7 +80,7 @@ def migrate(project: Project, *, backup: bool) -> JsonObject:
 
 
 def version(project: Project | None) -> JsonObject:
-    """Return the versions of the harness and of the state, and whether the state needs a migration (UAH-068)."""
+    """Return the versions of the harness and of the state (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
         status = "No project state here"
@@ -98,7 +98,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder to a new folder next to it. Git ignores the copy. Return the copy's name (C46)."""
+    # C46
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

@@ -23,13 +23,11 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
-    """Return the feature with this id. For an unknown id, raise ``UsageError``, which lists the known ids."""
     return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Apply ``edit`` to features.json, commit this file together with the files in ``also``, and return the commit. If
-    the repository is not in a safe state for a commit, raise an error and change nothing."""
+    """Apply ``edit`` to features.json, commit the file, and return the commit."""
     refuse_unsafe(project)
     before = files.read_bytes(project.layout.features)
     document = project.store.features()
@@ -57,7 +55,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from later sessions. Print and return the features that depend on it and stay blocked (C53)."""
+    """Exclude a feature from later sessions (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -89,8 +87,7 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set a feature's ``passes`` to a person's decision, commit this change, and return the result. If ``passes`` is
-    false, remove the feature's tests from the baseline."""
+    """Set a feature's ``passes`` to a person's decision, and commit the change."""
     feature_of(project, feature_id)
     word = "true" if passes else "false"
     message = f"harness: Feature #{feature_id} passes={word} ({how})"
@@ -111,8 +108,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a person's decision about a verdict in the ledger. ``of`` is the verdict's number. None means the last
-    one."""
+    """Record a person's decision about a verdict in the ledger."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -121,7 +117,8 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Set a feature's ``passes`` without running tests. The caller has asked the user first (UAH-060, UAH-061)."""
+    """Set a feature's ``passes`` without running tests (UAH-060, UAH-061)."""
+    # the caller has asked the user
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -130,7 +127,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen in one commit several features that are marked as passing although their tests fail (E9)."""
+    """Reopen features whose tests fail, in one commit (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -217,7 +214,7 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that commits accepted work for a person to confirm. ``passes`` stays false."""
+    """Return the finalization that commits accepted work for a person to confirm."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):
@@ -247,7 +244,6 @@ def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Final
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """Print a feature's manual checks, the session's screenshots, and the command that confirms the feature."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

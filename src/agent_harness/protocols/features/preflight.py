@@ -34,7 +34,7 @@ class Check:
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Return a passed check. Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
+    """Raise ``PreflightFailed`` if the project folder is missing or not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a writable folder", hint=f"ls -ld {layout.root}", check="working_directory"
@@ -43,7 +43,7 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Return a passed check. Raise ``PreflightFailed`` for a missing or linked file or a non-executable script."""
+    """Raise ``PreflightFailed`` if one of the project's files is missing or not usable."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -69,15 +69,12 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the init and reset commands that are script files. Omit commands such as ``make up``."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Return a passed check, or raise ``UnsafeTree``. HEAD must be on a branch. The branch must not contain the state
-    folder. No git operation may be in progress. If other files than the progress file have uncommitted changes,
-    ``git.on_dirty`` decides whether to stash the changes or to raise. The harness prints how to restore a stash."""
+    """Raise ``UnsafeTree`` if the repository is not ready for a session."""
     git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -136,7 +133,7 @@ def _leave_detached_head(project: Project) -> None:
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error about baseline tests that fail before any agent starts (UAH-275)."""
+    # UAH-275
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -147,7 +144,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Return a passed check whose note gives the remaining dollars. Raise ``LimitReached`` if no budget is left."""
+    """Raise ``LimitReached`` if no budget is left for the session."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -170,8 +167,6 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return ``document``. If ``document`` is None, return features.json. Raise ``ConfigurationError`` if the features
-    are invalid."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -191,7 +186,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the project's development environment. After the ``with`` block, end the processes of its scripts."""
+    """Yield the project's environment, and end its processes after the ``with`` block."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -247,8 +242,7 @@ class DevelopmentEnvironment:
     _over_limit: str = field(default="", init=False)  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Run init.sh. If init.sh fails, run reset.sh and then init.sh again, at most ``max_reset_attempts`` times.
-        Raise ``PreflightFailed`` if init.sh still fails."""
+        """Run the init script. If it fails, reset the environment and try again."""
         code = self._script(self.init)
         resets = 0
         while code != 0 and auto_reset and self.reset and resets < max_reset_attempts:
@@ -278,7 +272,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End the processes that the environment's scripts left running. Repeated calls are allowed."""
+        """End the processes that the environment's scripts left running."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

@@ -19,13 +19,13 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """One session's entry in the progress file. Either the agent or the harness wrote its text."""
+    """One session's entry in the progress file."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines below ``LABEL:``, without bullets. Text on the same line as the label comes first."""
+        """Return the lines below ``LABEL:``, without bullets."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -49,7 +49,7 @@ def header(project: str) -> str:
 
 
 def recent_entries(path: str) -> list[SessionEntry]:
-    """Return the entries in the last 64 KiB of the progress file, oldest first. Older entries are not read."""
+    """Return the entries at the end of the progress file, oldest first."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -66,8 +66,7 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) pairs without duplicates, newest session first (UAH-248). The decisions come from
-    ``told`` and the progress file. Only the last ``sessions`` sessions with decisions count."""
+    """Return the decisions of the last sessions, newest session first (UAH-248)."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):
@@ -91,7 +90,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to a file atomically. First add a line break if the file does not end with one."""
+    """Append text to a file atomically, on a new line."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

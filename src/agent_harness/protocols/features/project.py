@@ -70,7 +70,7 @@ class Project:
         return commit
 
     def dirty(self) -> list[str]:
-        """Return the paths that have uncommitted changes. The progress file is not included."""
+        """Return the uncommitted paths, except the progress file."""
         return [path for path in repository.dirty_paths(self.git) if path != self.progress_name]
 
     def tree_now(self, base: Snapshot | None = None) -> str:
@@ -78,15 +78,13 @@ class Project:
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
-        """Restore the snapshot ``to``, and return the rescue. ``ref`` keeps the removed work. Files that git cannot
-        commit are moved to ``rescue-files/NAME``."""
+        """Restore the snapshot ``to``, and keep the removed work under ``ref``."""
         place = self.root / self.state_name / "rescue-files" / name
         return snapshot.restore(
             self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation
         )
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the counter of an item's agent starts. ``item`` is a feature's id or a name. None means a cleanup."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -112,7 +110,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` if ``harness init`` did not complete, or ``Refused`` if a folder is not usable."""
+        """Raise an error unless ``harness init`` has set up this project."""
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

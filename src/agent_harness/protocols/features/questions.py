@@ -142,7 +142,7 @@ def meaning(asked: Question, option: str) -> str:
 
 
 def letter(option: str) -> str:
-    """Return the letter that selects an answer option. The option's label shows this letter in brackets."""
+    """Return the letter that selects an answer option."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
@@ -152,13 +152,12 @@ def question(kind: str, message: str, **facts: "Any") -> Question:
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if the question prevents runs. A question of an unknown kind also prevents runs."""
+    """Return True if the question prevents runs."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the text of a question, with its options and the command for the answer (UAH-402). If another question in
-    ``among`` comes first, the command has the option ``--feature``."""
+    """Return the text of a question, with its options and the command for the answer (UAH-402)."""
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
     said = [*head, asked.message, *asked.details, "", "Options:", *options]
@@ -168,8 +167,7 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order of answering. First is a stored question that prevents runs. The
-    question about a dependency cycle, questions about kept candidates, and other stored questions follow."""
+    """Return the pending questions in the order of answering."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
@@ -177,8 +175,7 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the question that a run prints. This is the first question if it prevents runs. In other cases, it is a
-    question about the features ``worked_on``, or else the first one. Return None if no question is pending."""
+    """Return the question that a run prints, or None if no question is pending."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
@@ -195,7 +192,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store a question and log an event. Do nothing if the same question is already stored."""
+    """Store a question and log an event, unless the question is already stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -205,8 +202,7 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Remove stored questions that the next run can ask again, except a question about a large feature. Also remove
-    questions about completed features."""
+    """Remove stored questions that the next run asks again, and questions that are obsolete."""
     state = project.store.state()
     asked = state.question
     if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
@@ -227,7 +223,7 @@ def forget(project: "Project") -> None:
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Remove the stored question about a feature's kept candidate, and delete the candidate's ref. Keep rescue refs."""
+    """Remove the stored question about a feature's kept candidate, and delete the candidate's ref."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -240,28 +236,25 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref of a question's candidate, or None if the recorded name is not such a ref."""
+    """Return the private ref of a question's candidate, or None if it is not valid."""
     import re  # late: ``harness status`` starts without it
 
     return asked.ref if re.fullmatch(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+", asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` if an unanswered question prevents runs."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the fields of the event that records a question. The field ``kind`` has the kind of the question."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` if a question about a kept candidate is pending. With ``feature_id``, only a question about
-    this feature counts."""
+    """Raise ``Escalated`` if a question about a kept candidate is pending."""
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
@@ -274,9 +267,9 @@ def command(asked: Question, option: str) -> str:
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers the question, followed by a comment with the other options. If ``retry`` is an
-    option, the command chooses it, because a retry ends and skips nothing."""
+    """Return a command that answers the question, with the other options in a shell comment."""
     options = asked.options or ("retry",)
+    # a retry ends and skips nothing
     first = "retry" if "retry" in options else options[0]
     others = ", ".join(each for each in options if each != first)
     return command(asked, first) + (f"  # or {others}" if others else "")

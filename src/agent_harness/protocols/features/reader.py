@@ -23,7 +23,7 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """Records of one feature project, for views. ``read_yaml`` parses a costs.yaml that a person has edited as YAML."""
+    """Records of one feature project, for views."""
 
     kind: Kind = "features"
 
@@ -43,7 +43,7 @@ class FeatureSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return one line about the progress of the active parallel run, or None if no parallel run is active."""
+        """Return one line about the active parallel run, or None if there is none."""
         return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
@@ -53,7 +53,7 @@ class FeatureSource:
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the features, questions and costs. A feature with an unverified claim does not count as passing."""
+        """Return the features, questions and costs."""
         store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
         believed = read(OPEN_SESSION, store.open_session, None)
         under_way = believed or store.session_copy()
@@ -78,22 +78,18 @@ class FeatureSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the path of ``sessions.jsonl``, the only file that contains the history of sessions."""
         return [self._layout.log("sessions.jsonl")]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return ``before``, followed by the ended sessions that ``rows`` describe, one for each row."""
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return one glob pattern, which matches the recordings of all sessions."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the newest agent transcript in a workspace, or None if no transcript exists."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
@@ -109,7 +105,6 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    """Return the ended session that a row of ``sessions.jsonl`` describes."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
         number=project_view.whole(row.get("session_id")),

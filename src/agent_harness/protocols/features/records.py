@@ -91,13 +91,13 @@ class Feature:
 
     @property
     def accepted_in(self) -> int | None:
-        """Number of the session whose merged work a person must still confirm, or None if there is no such work."""
+        """Number of the session whose merged work a person must still confirm."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """True if the feature is not passing, not skipped, and not waiting for a person. Dependencies do not matter."""
+        """True if the feature is not passing, not skipped, and not waiting for a person."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
@@ -112,18 +112,18 @@ class Feature:
 
     @property
     def marked_by_person(self) -> bool:
-        """True if a person marked the feature as passing. Its tests do not change this mark."""
+        """True if a person marked the feature as passing."""
         return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
-        """Priority of the feature: the lowest value is selected first. Infinity if no priority is set (UAH-106)."""
+        """Priority of the feature. The lowest value is selected first (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """One of ``VERIFICATION_TYPES``. An unknown or missing type counts as automated (UAH-403)."""
+        """Kind of verification that the feature needs (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
@@ -139,7 +139,7 @@ class Feature:
 
     @property
     def details(self) -> str:
-        """Long description of the feature, copied from the list from which the feature was imported."""
+        """Long description of an imported feature."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
@@ -164,7 +164,7 @@ CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""
 
 
 class FeatureList:
-    """Content of features.json. ``features`` has only the entries that are JSON objects. ``record`` has all of them."""
+    """Content of features.json."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
@@ -191,12 +191,12 @@ class FeatureList:
 
 
 def percent(part: int, whole: int) -> int:
-    """Return ``part`` as a percentage of ``whole``, rounded down. Return 0 if ``whole`` is 0 (UAH-054, C49)."""
+    """Return ``part`` as a percentage of ``whole``, rounded down (UAH-054, C49)."""
     return 100 * part // whole if whole else 0
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return one line for each defect of features.json, with the feature and the field. A valid file has no defects."""
+    """Return one line for each defect of features.json."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -248,7 +248,7 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return each dependency cycle as a list of ids that ends with its first id (E8). Skipped features are ignored."""
+    """Return each dependency cycle as a list of feature ids (E8)."""
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -281,7 +281,7 @@ def too_large(feature: Feature, max_steps: int) -> str:
 
 
 class SessionState:
-    """Content of session_state.json. A missing member has the value that it has in a new project (UAH-115..125)."""
+    """Content of session_state.json, with default values for missing members (UAH-115..125)."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = found = {**NEW_STATE, **record}
@@ -313,7 +313,6 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy with new values. Raise ``TypeError`` for a member that session_state.json cannot have."""
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
         return SessionState({**self.record, **members})
@@ -390,7 +389,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return counts by kind as text, such as ``3 F401, 2 E501, 4 others``. The highest count comes first."""
+    """Return counts by kind as text, such as ``3 F401, 2 E501, 4 others``."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -429,7 +428,6 @@ class Baseline:
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Return the baseline with additional passing tests and with ``files_read`` as its list of data files."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
@@ -449,13 +447,13 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if an agent worked but reported no tokens and no cost. Its cost is then unknown, not 0."""
+    """Return True if an agent worked but reported no tokens and no cost."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 
 
 class CostRecord:
-    """Content of costs.yaml: the costs of all sessions. ``silent`` is true if no session reported tokens or a cost."""
+    """Content of costs.yaml."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
@@ -465,6 +463,7 @@ class CostRecord:
         self.total_usd = amount(found.get("total_cost_usd"))
         self.assumed_usd = amount(found.get("assumed_cost_usd"))  # assumed for calls of unknown price (C58)
         self.unpriced_sessions = int(amount(found.get("sessions_of_unknown_price")))
+        # no session reported tokens or a cost
         self.silent = tells_nothing(found.get("total_tokens"), self.total_usd) and not self.unpriced_sessions
         unpriced = unpriced or tells_nothing(current.get("tokens"), current.get("cost_usd"))
         self.last_session_usd = None if unpriced else amount(current.get("cost_usd"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: a phase, what remains if the harness is killed in it, and the recovery step."""
+    """Row of the recovery table: what a killed harness leaves, and the recovery step."""
 
     phase: str
     left_behind: str
@@ -54,6 +54,6 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """Return the recovery row for a phase. For an unknown phase, return the row "running", which is the safest."""
     rows = {row.phase: row for row in RECOVERY}
+    # the row "running" is the safest for an unknown phase
     return rows.get(phase, rows["running"])

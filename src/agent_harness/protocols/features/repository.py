@@ -20,13 +20,13 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD, except ignored files and nested repositories. Git shows a nested
-    repository as a folder with a final slash, and never stashes or commits its content."""
+    """Return every path that differs from HEAD, except ignored files and nested repositories."""
+    # git shows a nested repository with a final slash, and never stashes its content
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Make git ignore the state folder even without a line in .gitignore. Git could otherwise stash the state."""
+    """Make git ignore the state folder, which git could otherwise stash."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -65,8 +65,7 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash all changes except those in ``free_paths``. If changes remain, raise ``UnsafeTree``. The error gives the
-    name of the stash."""
+    """Stash all changes except those in ``free_paths``. Raise ``UnsafeTree`` if changes remain."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
@@ -100,14 +99,14 @@ def other_work_tree(git: Git, branch: str) -> str | None:
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
-    """Commit only the given files, which may be new. Other staged or changed files are not committed."""
+    """Commit only the given files, which may be new."""
     env = git.identity_variables()
     git.run("add", "--", *paths)
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:
-    """Wait up to 2 seconds until git's index lock is gone, and return None. Return the lock's path if it remains."""
+    """Wait for git's index lock to disappear. Return the lock's path if it remains."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -117,7 +116,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return the number of lines of each file in a commit, by path. Empty and binary files have 0 lines."""
+    """Return the number of lines of each file in a commit, by path."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -145,12 +144,12 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Write the files that differ between ``base`` and ``commit``. ``now`` is the tree of the current files. Raise
-    ``UnsafeTree`` and write nothing if an ignored file is in the way. Do the same if a file outside ``free`` matches
-    neither commit. After a crash, the call can be repeated."""
+    """Write the files that differ between ``base`` and ``commit`` to the work tree."""
     wanted = git.differences(base, commit)
+    # after a crash, the call can be repeated: files that are already written are not in `left`
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
     links = Links(os.fsencode(git.top()))
+    # before anything is written
     for path, (found, _) in left.items():
         in_the_way = links.above(path) or (found == ABSENT and os.path.lexists(git.file(path)))
         if (found != wanted[path][0] and os.fsdecode(path) not in free) or in_the_way:
@@ -174,7 +173,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with ``wanted``. If git refuses the name, use a similar name. Return the result and the name."""
+    """Call ``act`` with ``wanted``, or with a similar name if git refuses it."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -185,7 +184,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Create a ref to a commit and return its name. If ``wanted`` is a ref to another commit, use a similar name."""
+    """Create a ref to a commit, and return the name that git accepted."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -196,7 +195,7 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return ``wanted``, or the most similar ref name that git accepts. Return ``wanted`` if git accepts none."""
+    """Return ``wanted``, or the most similar ref name that git accepts."""
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 
@@ -210,7 +209,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Return True if git can create the ref. The check starts a ref transaction and aborts it, and writes nothing."""
+    # the transaction is aborted, and writes nothing
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

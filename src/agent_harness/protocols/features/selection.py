@@ -5,7 +5,7 @@ from agent_harness.protocols.features.records import Feature, FeatureList, Sessi
 
 
 class Choice:
-    """Result of a selection: a feature, or None. If there is no feature, ``waiting`` says why."""
+    """Feature selected for the next session, or the reason why there is none."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -16,8 +16,7 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Return the choice for the next session: the unfinished feature (UAH-462), or an open feature whose dependencies
-    are done. Features that sessions broke come first (C10), then the lowest priority, then the lowest id."""
+    """Return the choice for the next session: unfinished work first, then open features in order (UAH-462, C10)."""
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
         return Choice(partial)
@@ -34,15 +33,14 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
-    """Return the feature that a person selected. Raise ``UsageError`` or ``NothingEligible`` if no session may start on
-    this feature. For example, another feature may be unfinished. A session would then push the unproven commits of this
-    other feature."""
+    """Return the feature that a person selected. Raise an error if no session may start."""
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)
     if feature.passes:
         raise NothingEligible(f"{feature.name} already passes.", hint="harness status")
     partial = next_feature(document, state).feature if state.next_prompt == "continuation" else None
+    # a session would push the unproven commits of the unfinished feature
     if partial is not None and partial.id == state.current_feature != feature_id:
         raise NothingEligible(
             f"{partial.name} is unfinished; the harness works on it first.",
@@ -55,7 +53,6 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """Return the feature with this id. For an unknown id, raise ``UsageError``, which lists the known ids."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)
@@ -66,12 +63,11 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
 
 
 def finalized(document: FeatureList) -> set[int]:
-    """Return the ids of features that block no other feature. They are proven, or skipped after a regression (C53)."""
+    """Return the ids of features that do not block other features (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 
 
 def _kept(state: SessionState) -> set[int | None]:
-    """Return the ids of features that have a candidate commit about which a person must decide."""
     return {asked.feature_id for asked in state.kept_candidates}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Return the content of `harness status`, as JSON. ``read_yaml`` parses a costs.yaml that a person has edited."""
+    """Return the content of `harness status` as JSON."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -74,7 +74,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 class FeatureFacts:
-    """Facts that `harness status` and all other views show. They are computed once from the state files."""
+    """Facts that `harness status` and all other views show."""
 
     def __init__(
         self,
@@ -109,8 +109,6 @@ class FeatureFacts:
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
     def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
-        """Return why the next run would end immediately. If nothing prevents a run, return the last run's result.
-        Return {} if the user need not act."""
         if self.is_complete:
             return needs.looks_of(needs.read_end(store.home()))
         return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
@@ -129,7 +127,7 @@ class FeatureFacts:
 
     @property
     def comes_first(self) -> str | None:
-        """Command that the user must run before a session can start, or None if a session can start now."""
+        """Command that the user must run before a session can start, or None."""
         stopping = [each for each in self.asked if questions.stops(each)]
         rows: tuple[tuple[object, str], ...] = (
             (self.handoff, "harness hand-back"),
@@ -167,8 +165,6 @@ def outcome(row: "Mapping[str, Any]") -> str:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """Return the features of a killed parallel run, and the command that continues the run. Return None if no parallel
-    run was killed."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -220,7 +216,6 @@ def _is_complete(found: "Mapping[str, Any]") -> bool:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """Return the text about the project's cost, or None if nothing was spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return status_summary.NOT_REPORTED
@@ -233,7 +228,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the status as output lines, summary first. Long lists are shortened unless ``everything`` is set."""
+    """Return the status as output lines, summary first."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = _is_complete(found)
@@ -289,7 +284,6 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def _session_lines(found: "Mapping[str, Any]", *, is_complete: bool) -> list[str]:
-    """Return the lines about the last session, the cost of all sessions, and the project's health."""
     why = f" ({found['termination_reason']})" if found["termination_reason"] else ""
     return [
         f"Last session: {found['status']}{why}",
@@ -308,7 +302,6 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
-    """Return the lines about every pending question. Each question has the command that answers it."""
     rows: list[str] = []
     for each in map(records.Question, asked):
         waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
@@ -325,12 +318,10 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
 
 
 def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    """Return one line about an agent client that waits for its provider, or an empty list if none waits."""
     return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the last accepted session's lint result, most frequent kinds first, or None without findings."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -340,15 +331,14 @@ def _lint(measured: "JsonObject") -> "JsonObject | None":
 
 
 def health_word(score: float) -> str:
-    """Return the word for a health score: GOOD above 0.8, FAIR above 0.6, POOR for all others (UAH-442)."""
+    # UAH-442
     return "GOOD" if score > 0.8 else "FAIR" if score > 0.6 else "POOR"
 
 
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """Return the weighted health score, from 0 to 1 (C52). Without any tests, the part for tests is 1. Without any
-    features, the part for features is 0."""
+    """Return the weighted health score, from 0 to 1 (C52)."""
     large = sum(1 for each in lines if each > max_lines)
     return (
         0.4 * (features[0] / features[1] if features[1] else 0.0)
@@ -359,7 +349,7 @@ def weigh(
 
 
 def _score(store: FeatureStore, state: records.SessionState, passing: int, total: int) -> float:
-    """Return the health score after the last session. Tests of unfinished features do not count (C23)."""
+    # C23
     known, quality = len(store.baseline().passing), store.quality()
     sizes = records.json_object(store.file_sizes().get("files")) or {}
     return weigh(
@@ -374,8 +364,7 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json without unverified claims. A session record that exists only inside the project can remove
-    claims, but cannot add claims."""
+    """Return features.json without unverified claims."""
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
         return store.believed(records.FeatureList(before))
@@ -383,6 +372,7 @@ def proven_features(
     earlier = records.json_object((copied or {}).get("features"))
     if earlier is None:
         return document
+    # a session record inside the project is not trusted: it can only remove claims
     marked = [f.id for f in records.FeatureList(earlier).passing]
     found = [f.record if f.id in marked else {**f.record, "passes": False} for f in document.features]
     return records.FeatureList({**document.record, "features": found})
@@ -400,7 +390,6 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it says that an agent client waits for its provider. Return None for any other event."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -415,8 +404,7 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """Return the total cost and the cost per verified feature, which includes failed sessions. An unknown cost is None.
-    Sessions with an unknown cost are counted separately (C58)."""
+    # C58
     return {
         "total_usd": costs.total_usd,
         "last_session_usd": costs.last_session_usd,

@@ -36,8 +36,6 @@ def _or_empty(path: str | None) -> "JsonObject":
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the content of a JSON file. If the file is damaged, return its backup. If the file is missing, return
-    None. Raise ``StateDamaged`` if both the file and the backup are damaged."""
     try:
         return files.read_json(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -51,7 +49,6 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for about one row in ten. The result depends only on the row's content."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -78,7 +75,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses a costs.yaml edited by a person. Each event has ``by`` as a field."""
+        """Open the store. ``read_yaml`` parses a costs.yaml that is not JSON."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -108,7 +105,6 @@ class FeatureStore:
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json. A missing member has the value that it has in a new project."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
@@ -138,7 +134,6 @@ class FeatureStore:
         return _or_empty(self.layout.github_issues)
 
     def costs(self) -> records.CostRecord:
-        """Return costs.yaml. If the file is not JSON, ``read_yaml`` parses the file as YAML."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -150,14 +145,14 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace a state file atomically and keep a backup. ``tampered`` later compares the file with this content."""
+        """Replace a state file atomically, and keep a backup."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
         self._written[path] = files.dumps(dict(value)).encode()
 
     def refresh(self) -> None:
-        """Read each state file again at its next use. A network disk may report the old stamp of a changed file."""
+        # a network disk may report the old stamp of a changed file
         self._shared.clear()
 
     def _read(self, path: str) -> "JsonObject":
@@ -170,14 +165,13 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Return the error with a hint: the command that restores the file from its backup, if there is one."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
         return error
 
     def sweep(self) -> None:
-        """Remove temporary files that killed processes left next to the state files. The caller must hold the lock."""
+        """Remove temporary files of killed processes. The caller must hold the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
@@ -185,7 +179,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the content of the state files. ``tampered`` later compares the files with this content."""
+        """Remember the content of the state files, with which ``tampered`` compares them."""
         held = {}
         for path in self._guarded():
             try:
@@ -208,7 +202,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore log rows that disappeared while an agent worked. Keep newer rows. Return the names of these logs."""
+        """Restore log rows that disappeared while an agent worked, and return the logs' names."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -229,8 +223,7 @@ class FeatureStore:
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Write ``expected`` to ``path``, or delete the file if ``expected`` is None. A link or folder at ``path`` is
-        replaced. Return True if anything changed."""
+        """Write ``expected`` to ``path``, and return True if anything changed."""
         try:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
@@ -282,15 +275,14 @@ class FeatureStore:
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted copy of the session record inside the project. Return None if the copy is missing, and
-        an empty object if the copy is unreadable."""
+        """Return the untrusted session record inside the project, or None if it is missing."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Write the record of the running session, and its copy in the project. Both are durable after the call."""
+        """Write the record of the running session, and its copy in the project, durably."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -310,7 +302,7 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Remove the copies of the logs. Call this after the last agent has ended."""
+        """Remove the copies of the logs, after the last agent has ended."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
@@ -354,17 +346,17 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features. ``passes`` stays true only if proven.json lists the feature, because agents can edit
-        features.json. If proven.json is missing, all marks are trusted."""
+        """Return the features, with ``passes`` true only for those that proven.json lists."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
+        # agents can edit features.json; without proven.json, all marks are trusted
         if not isinstance(listed, list) or accepted.issuperset(f.id for f in document.passing):
             return document
         found = [f.record if f.id in accepted else {**f.record, "passes": False} for f in document.features]
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json. If its folder is missing, write nothing, and the next run runs the suite."""
+        # without its folder, nothing is written, and the next run runs the suite
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
@@ -373,13 +365,13 @@ class FeatureStore:
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of an unfinished undo's record, or None if no state folder exists outside the project."""
+        """Return the path for the record of an unfinished undo."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger. If ``make`` is true, create the folder outside the project first."""
+        """Return the path of the verdict ledger."""
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
         if home is None and make:
@@ -389,17 +381,17 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None if there is none. An unreadable request counts as a pause."""
+        """Return the user's pause request, or None if there is none."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
         except FileNotFoundError:
             return None
         except (OSError, StateDamaged):
+            # an unreadable request counts as a pause
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Write the user's pause request. If ``record`` is None, delete the request."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -410,8 +402,7 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Log an event if its level is at least the configured level (C44). If the configured level is ``routine``, log
-        only one routine event in ten."""
+        """Log an event if its level is at least the configured level (C44)."""
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
         if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):
@@ -422,11 +413,10 @@ class FeatureStore:
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":
-        """Return the last ``count`` rows of the log ``name``. Only the end of the log is read."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return a session number that is higher than all recorded numbers, even after an older state was restored."""
+        """Return a session number that is higher than all recorded numbers."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:

@@ -92,7 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command that skips ``tests`` and runs on after failures. Return other commands unchanged."""
+    """Add options to a pytest command so that it skips ``tests`` and continues after failures."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -103,7 +103,7 @@ def without(command: str, tests: Iterable[str]) -> str:
 
 
 def paths_of(command: str, root: Path) -> list[str]:
-    """Return the existing files and folders that a pytest command names, without their ``::node`` suffixes."""
+    """Return the existing files and folders that a pytest command names."""
     runner = _runner(command)
     found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
     return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
@@ -117,7 +117,6 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """Return True if the word is a path to a tests folder. Unless ``pytest`` is true, the path must contain a slash."""
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 
@@ -150,8 +149,9 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the command with the test file as one quoted word, which no program can mistake for an option."""
+    """Insert the quoted path of the test file into the command."""
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
+    # no program may read the path as an option
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)
     return _PLACED.sub(lambda _: word, template)

@@ -22,20 +22,19 @@ _LIMIT_VALUES = 20_000
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """Parsed content of a settings file: dicts, lists and scalars. ``lines`` has each key's line number, from 1."""
+    """Values in a settings file, and the line number of each key."""
 
     path: Path
     values: dict[str, object]
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line number of a key. If the key is missing, return the line number of the nearest section around
-        it. Return None if there is no such section."""
+        """Return the line number of the key, or of the nearest section that contains it."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
 def read(path: Path) -> SettingsFile:
-    """Return the settings in a YAML file. Raise ``ConfigurationError`` if the file is missing or is not a mapping."""
+    """Return the settings in a YAML file. Raise ``ConfigurationError`` if they cannot be read."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -56,7 +55,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """Return the value of an environment variable, parsed as YAML. Invalid YAML is returned as an unchanged string."""
+    """Parse the text as YAML, or return the text if it is not valid YAML."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -67,7 +66,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the text of a settings file, with the new value of one key. Comments, key order and quotes are kept."""
+    """Set one key in the text of a settings file, and keep comments, order and quotes."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -207,7 +206,7 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if any source sets the key. ``key: ""`` sets the key, but ``key:`` without a value does not."""
+        """Return True if any source sets the key."""
         return key in self.sources
 
 
@@ -253,7 +252,7 @@ session:
 
 
 def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
-    """Return a valid ``.harness.yaml`` with comments. If ``lint`` is None, the file sets no linter (C22)."""
+    """Return the text of a new ``.harness.yaml``, with comments (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),
@@ -271,12 +270,11 @@ def _lint_line(command: str) -> str:
 
 
 def with_linter(text: str, command: str) -> str:
-    """Return a text made by ``default_text`` with the linter command added. Return any other text unchanged."""
+    """Add the linter command to a settings text that sets no linter."""
     return text.replace(_NO_LINTER, _lint_line(command))
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text as a one-line YAML scalar. The scalar is double-quoted if the text needs quotes."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
     if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):

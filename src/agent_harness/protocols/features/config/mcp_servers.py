@@ -24,13 +24,14 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled MCP servers with their variables replaced by values. All later output masks these values."""
+    """Return the enabled MCP servers, with their variables replaced by values."""
     environ = os.environ if environ is None else environ
+    # from now on, all output masks these values
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
 
 
 def demand_programs(servers: Mapping[str, McpServer], root: Path) -> None:
-    """Raise ``ToolMissing`` if the program of an MCP server is not installed. The programs are not started."""
+    """Raise ``ToolMissing`` if the program of an MCP server is not installed."""
     for name, server in servers.items():
         program = server.command[0]
         if shutil.which(root / program if "/" in program else program) is None:
@@ -98,7 +99,7 @@ Started = tuple[tuple[str, ...], dict[str, str]]
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """Section ``config`` of one MCP server. It records which keys were read. A key that was not read is an error."""
+    """Section ``config`` of one MCP server, with the keys that were read so far."""
 
     key: str
     values: Mapping[str, object]
@@ -136,12 +137,11 @@ class GivenConfig:
         return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
 
     def refuse(self, name: str, why: str) -> None:
-        """Raise ``ConfigurationError`` with the reason ``why`` if the key ``name`` has a value other than false."""
         if self._take(name) not in (None, False):
             raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` for the first key that was not read. The message names ``package``."""
+        """Raise ``ConfigurationError`` for the first key that was not read."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
@@ -182,7 +182,7 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return the arguments and environment variables of a Postgres server, which is read-only by default."""
+    """Return the arguments and environment variables of the Postgres MCP server."""
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"
@@ -227,7 +227,6 @@ _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the package name of the MCP server that the command starts. Return None if the package is not known."""
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

@@ -15,7 +15,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """Return the boolean that a YAML 1.1 word such as ``no`` means. Return any other value unchanged."""
+    """Convert a YAML 1.1 word such as ``no`` to a boolean."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -65,8 +65,7 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Immutable base model of a settings section. An empty value (``key:``) counts as missing. Unknown keys are kept in
-    the model."""
+    """Base model of a settings section, in which an empty value counts as missing."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -134,14 +133,14 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Return the models. A prompt type without its own model gets the file's ``default`` model (UAH-164)."""
+        """Give the default model to each prompt type that has no model of its own (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model for a prompt type. For an unknown prompt type, return the default model (UAH-242)."""
+        # UAH-242
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -511,8 +510,8 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Convert a plain value such as ``sandbox: off`` to a section that has the value as ``mode``. The value can be
-    False, because YAML can read ``off`` as false."""
+    """Convert a plain value such as ``sandbox: off`` to a section with this mode."""
+    # YAML can read `off` as False
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -563,8 +562,7 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings. ``network: auto`` becomes ``open`` if the project runs ``services``, and
-        ``loopback`` if it does not."""
+        """Return the sandbox settings, with a concrete value for ``network: auto``."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

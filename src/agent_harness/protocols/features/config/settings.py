@@ -59,8 +59,7 @@ class Config:
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of a key. For a section, return the source that has the highest precedence among the
-        section's keys. Raise ``KeyError`` for an unknown key."""
+        """Return the source of a key. For a section, return the source with the highest precedence."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -69,7 +68,6 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Return True if the user set the model for this prompt type. An agent may ignore a default model."""
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
@@ -77,7 +75,6 @@ class Config:
 
     @property
     def check_commands(self) -> list[str]:
-        """Commands that check the project. The command for one test file contains ``{test_file}``."""
         testing = self.testing
         found = (testing.full, testing.feature, testing.unit, testing.e2e, testing.sanity.lint)
         return [command for command in (*found, self.quality.lint_command) if command]
@@ -89,8 +86,7 @@ class Config:
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the command for the tests in ``test_file``, or for all tests if ``test_file`` is empty (UAH-190).
-        Raise ``ConfigurationError`` if the command is not set and cannot be derived (C22)."""
+        """Return the command that runs the tests in ``test_file``, or all tests if it is empty (UAH-190, C22)."""
         if not test_file:
             return str(self.testing.full)
         if self.testing.feature is None:
@@ -115,8 +111,7 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return a project's settings. ``flags`` maps dotted keys to command-line values. An unknown key causes a warning.
-    Raise ``ConfigurationError`` with file, key and line for an unreadable file or a wrong value."""
+    """Return a project's settings. Raise ``ConfigurationError`` if they are not valid."""
     root = Path(project)
     environ = os.environ if environ is None else environ
     document = file.read(Path(FeatureLayout(root).settings))
@@ -235,7 +230,7 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """Return an error with the file, key and line of the first problem. A problem is a key and its defect."""
+    """Return an error with the file, key and line of the first problem."""
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)

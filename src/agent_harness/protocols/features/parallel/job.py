@@ -45,7 +45,7 @@ OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "ver
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run the job, which is a session or a run of the suite, and return its result. HEAD is the job's base commit."""
+    # HEAD is the job's base commit
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
@@ -117,10 +117,9 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
-    """Open and return the project in the workspace, with its issue mirror disabled. If ``checks_baseline`` is false,
-    the session does not run the baseline tests first, because the base commit is already verified."""
     config: Config = load(workspace.folder)
     checks = config.preflight.checks
+    # the coordinator has verified the base commit
     if not checks_baseline:
         checks = checks.model_copy(update={"baseline_tests": False})
     config = replace(
@@ -160,7 +159,7 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Create a checkpoint, commit the feature's earlier work, check out this commit, and return the new state."""
+    """Check out the feature's earlier work as a commit, and return the new state."""
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -181,7 +180,6 @@ def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
 
 
 def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
-    """Return the session's status, reason, message and exit code. If the session asked a question, add the question."""
     asked = state.question if questions.stops(state.question) else None
     found: JsonObject = {
         "reason": last.get("reason") or "none",
@@ -200,7 +198,6 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Return True if the costs in the workspace's cost record use up a budget."""
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -248,8 +245,7 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the suite on the merge candidate and return the result. All known tests must pass, and so must the tests that
-    prove the candidate's features."""
+    """Run the suite on the merge candidate, and return the result."""
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)

@@ -58,8 +58,6 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project for a parallel run. The run's files are in ``folder``. The default branch is the checked-out
-        branch. ``attempt`` contains data for every session: the agents, the refusal policy and the costs so far."""
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
         self._workers = workers
@@ -85,8 +83,7 @@ class FeatureProjectPort:
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Discard changes that other processes made to state files. Return a dict whose keys are the restored files. If
-        ``histories`` is true, restore the logs too."""
+        """Discard changes that other processes made to state files, and return the restored files."""
         if self._state_stamps is None:
             return {}
         lost = self._store.put_back_histories() if histories else []
@@ -99,7 +96,6 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Log that something in the project folder changed during the job of ``item``. ``message`` gives details."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
@@ -111,8 +107,6 @@ class FeatureProjectPort:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return the remote branch to push to. Return None if ``git.push`` is not ``auto``, or if the branch has no
-        upstream or is not checked out."""
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None
@@ -124,8 +118,8 @@ class FeatureProjectPort:
     # ---- known state
 
     def document(self) -> FeatureList:
-        """Return features.json of the target branch. If the branch was deleted during the run, return the last known
-        version. Raise ``StateDamaged`` if the committed features.json is malformed."""
+        """Return features.json of the target branch. Raise ``StateDamaged`` if it is malformed."""
+        # the last known version, if the branch was deleted during the run
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
             found = features_at(self._project, tip)
@@ -136,8 +130,7 @@ class FeatureProjectPort:
         return self._documents[tip]
 
     def baseline(self) -> Baseline:
-        """Return the passing tests of the target branch. For the checked-out branch, return the project's baseline. For
-        another branch, run the suite first if the branch has moved since its passing tests were recorded."""
+        """Return the baseline of the target branch."""
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
             return self._store.baseline()
@@ -188,8 +181,7 @@ class FeatureProjectPort:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Return the open features whose dependencies have been merged, in the order of `harness run`. Omit features
-        that wait for a person, and features whose next session would first ask a question."""
+        """Return the features that can be started, in the order of `harness run`."""
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
         paths = (at.session_state, os.path.join(folder, "starts.jsonl"), os.path.join(self._folder, "items"))
@@ -216,8 +208,7 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return an exit code and a message if the run must stop: at a pause, at a question that stops all sessions, or
-        at a used-up budget. Return None if sessions may start."""
+        """Return an exit code and a message if the run must stop, or else None."""
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)
@@ -234,7 +225,7 @@ class FeatureProjectPort:
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return the activity of each job's running session, by feature id, as read from the job's workspace."""
+        """Return the current activity of each job's session, by feature id."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
@@ -244,7 +235,7 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return three lists of ids: failed, open and waiting features. Only the list of open features can have ids."""
+        """Return the ids of failed, open and waiting features, in three lists."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
@@ -261,7 +252,7 @@ class FeatureProjectPort:
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Keep the features that are assigned to the jobs in ``held``. Release all other assigned features."""
+        """Release each feature that is not assigned to a job in ``held``."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:
@@ -307,8 +298,7 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the git tree that the next session continues, and facts about this work. Return None and {} if no
-        unfinished work exists."""
+        """Return the git tree that the next session continues, and facts about this work."""
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -322,8 +312,7 @@ class FeatureProjectPort:
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a feature's work into the branch with git. In features.json and the progress log, add only the
-        feature's own changes to the version of the branch head."""
+        """Merge a feature's work into the branch."""
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
         project, git = self._project, self._git
@@ -334,6 +323,7 @@ class FeatureProjectPort:
             for each in (head, commit)
         )
         found = merge_queue.merged(git, ours, base, theirs, project.config.parallel.union)
+        # of these files, only the feature's own changes are merged
         contents = {
             project.features_name: self._features(head, commit, int(item), proven=proven),
             project.progress_name: self._story(head, base, commit),
@@ -341,7 +331,6 @@ class FeatureProjectPort:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """Return features.json of the branch head. If the work is proven, the feature has its new status."""
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -364,9 +353,9 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy the costs, records and logs of a finished job to the project. The call can be repeated, and copies
-        nothing twice. Proven work stays assigned to the job until it is merged."""
+        """Copy the costs, records and logs of a finished job to the project."""
         self.put_back(histories=True)
+        # the call can be repeated: nothing is copied twice
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
             found = self._with_all_costs(job, found, spent_usd)
@@ -375,6 +364,7 @@ class FeatureProjectPort:
         status = found.get("status")
         if status == ACCEPTED:
             items = self._claims()
+            # the feature stays assigned to the job until it is merged
             items[item] = {"order": job, "proven": True, "commit": found.get("commit")}
             self._write_claims(items)
             tests = {name: found.get(name) or [] for name in ("proven_tests", "gone_tests")}
@@ -388,7 +378,6 @@ class FeatureProjectPort:
             self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
-        """Log why proven work was not merged. This event is needed if the run's journal is lost."""
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
@@ -405,9 +394,10 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add the cost ``more_usd``, reported after the job, to the project's and feature's costs. Add it only once."""
+        """Add ``more_usd``, which was reported after the job, to the recorded costs."""
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
+        # each amount is added only once
         if more_usd <= LEAST_USD or key in jobs:
             return
         after = costs.add_later(known, int(item), more_usd)
@@ -416,8 +406,7 @@ class FeatureProjectPort:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all costs of the job. The agent may have been killed, or may have left no record of
-        its costs."""
+        """Return the result with all costs of the job, even if the agent was killed."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -464,18 +453,17 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
-        """Copy a session's log rows and files from the workspace. Skip the rows that an earlier call copied."""
         at = self._project.layout
         for name in LOGS:
             files.own_place(at.log(name), at.root)
             theirs = [row for row in journal.read(os.path.join(folder, name)) if _is_taken(row, session)]
             ours = sum(_is_taken(row, session) for row in journal.tail(at.log(name), 5000)) if theirs else 0
+            # an earlier call may have copied some of the rows
             for row in theirs[ours:]:
                 journal.append(at.log(name), row)
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """Save the outputs of the verdict's steps. Return the verdict with the paths of the saved outputs."""
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
@@ -518,7 +506,7 @@ class FeatureProjectPort:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """Keep a candidate under a private ref, and return the question whether a person accepts the candidate."""
+        """Keep a candidate under a private ref, and return the question about it."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -541,8 +529,7 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return a list with one check: a run of the suite on a merge candidate. Return [] if the commit is already
-        verified. All known tests must pass, and so must the tests that prove the candidate's features."""
+        """Return the checks that a merge candidate must pass, or [] if it already passed."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -640,7 +627,6 @@ class FeatureProjectPort:
         )
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise ``StateDamaged`` if features.json in the merged commit is invalid."""
         if found := records.problems(features_at(self._project, commit)):
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
@@ -669,7 +655,7 @@ class FeatureProjectPort:
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Store a question, and ask the user this question unless another question already prevents runs."""
+        """Store a question, and ask it unless another question already prevents runs."""
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
@@ -683,7 +669,6 @@ class FeatureProjectPort:
             self._ask(item, kept)
 
     def _ask(self, item: str | None, asked: JsonObject) -> None:
-        """Store a question in the project. If it is about a feature, reset the feature's number of failed sessions."""
         questions.store(self._project, Question(asked))
         if item:
             state = records.json_object(self.item(item).get("state")) or {}
@@ -707,8 +692,7 @@ class FeatureProjectPort:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return, by feature id, how often the merge queue rejected proven work since the feature's last merge. Only recent
-    events count."""
+    """Return, by feature id, how often the merge queue rejected proven work."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))
@@ -738,8 +722,8 @@ def features_at(project: Project, commit: str) -> FeatureList:
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Return True if this row of a workspace's log must be copied to the project. The rows about a completed feature
-    are not copied, because the coordinator writes them itself."""
+    """Return True if the row of a workspace's log must be copied to the project."""
+    # the coordinator itself writes the rows about completed features
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 

@@ -14,7 +14,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 def well_formed(result: JsonObject) -> JsonObject:
-    """Return the result without the members that have a wrong type. Add the missing members of ``spent``."""
+    """Return the result without the members that have a wrong type."""
     found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
     if spent := found.get("spent"):
         found["spent"] = _used(spent)
@@ -22,7 +22,6 @@ def well_formed(result: JsonObject) -> JsonObject:
 
 
 def _used(found: JsonObject) -> JsonObject:
-    """Return the usage of a session in the form of ``costs.Spent``. An unknown cost stays ``None``."""
     price = found.get("cost_usd")
     return {
         "started": str(found.get("started") or clock.timestamp()),

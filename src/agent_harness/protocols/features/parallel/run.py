@@ -39,8 +39,7 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Let several agents work on the project in parallel, and return the coordinator's result. A workspace continues
-    the unfinished work of a serial run. If no session may start, raise the error that ``Runs.run`` would raise."""
+    """Let several agents work on the project in parallel, and return the run's result."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
@@ -96,7 +95,6 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
 
 
 def settings_of(project: Project) -> ParallelSettings:
-    """Return the settings for parallel runs. The default for ``links`` is the setting ``verification.links``."""
     wished = project.config.parallel.model_dump(by_alias=True)
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
     found["links"] = found["links"] or project.config.verification.links
@@ -104,15 +102,15 @@ def settings_of(project: Project) -> ParallelSettings:
 
 
 def _known(folder: str) -> RunPlan:
-    """Return the plan of the last parallel run. Return an empty plan if the run's event log is unreadable."""
     try:
         return fold(Ledger(folder, only_read=True).events)
     except (KeyError, TypeError, AttributeError, ValueError):
+        # the run's event log is damaged
         return RunPlan()
 
 
 def _doubt(project: Project) -> JsonObject:
-    """Return an error result if a feature marked as passing cannot be proven. Return {} if all can be proven."""
+    """Return an error result if a feature marked as passing is not proven, or else {}."""
     try:
         proven.check(project)
     except HarnessError as error:
@@ -145,8 +143,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bool) -> None:
-    """Move a serial run's unfinished work from the branch to a workspace, and roll back the branch. Raise
-    ``UnsafeTree`` if the work is not on the target branch, or if the branch has newer commits (SC-10)."""
+    """Move a serial run's unfinished work from the branch to a workspace (SC-10)."""
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
     if state.next_prompt != "continuation" or not kept or feature_id is None:
@@ -171,8 +168,7 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of a parallel run, and the reason why each other feature waits. Change nothing.
-    ``elsewhere=True`` means that the workers are on other machines."""
+    """Return the first jobs of a parallel run, without starting them."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, branch, otherwise="harness run --dry-run")

@@ -33,8 +33,7 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """End a pause, and answer the first question or the question about ``feature_id``. No session starts (C40). Raise
-    ``UsageError`` for an unknown or missing answer, and ``Superseded`` if the question differs from ``shown``."""
+    """End a pause, and answer the first question or the one about ``feature_id`` (C40)."""
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
@@ -168,7 +167,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Set the budget named ``limit`` to ``budget_usd``, or double it if ``budget_usd`` is None. Commit the settings."""
+    """Raise a budget in the settings, and commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -208,14 +207,14 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print that the session was already rolled back, and print the rescue ref with its work (C03, E3)."""
+    # C03, E3
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print the broken tests, and the rescue ref that keeps the work of the session that broke the tests (UAH-402)."""
+    # UAH-402
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -263,7 +262,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Keep a large feature as it is. Record this answer, so that the question about its size is not asked again."""
+    """Record that a large feature stays as it is, so that nobody is asked again."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -275,7 +274,6 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Verify the kept candidate again, and merge it if it passes. If it fails, the question stays open."""
     with running(project) as environment:
         environment.up(auto_reset=False, max_reset_attempts=0)
         taken = kept_candidate.take(project, Judge(project), asked)
@@ -283,7 +281,6 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Record that a person rejected the feature's work. Count a failure, and store the reason for the next session."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]

@@ -42,7 +42,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Print and return all health metrics of the project. Tests of unfinished features do not count (C23)."""
+    """Print and return all health metrics of the project (C23)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = project.store.believed(project.store.features())
@@ -113,15 +113,14 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean copy of the work tree. Return the report. No status changes (UAH-051)."""
+    """Run one feature's tests on a copy of the work tree, and return the report (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite on the work tree and return the results. No feature's status changes. The list
-    ``wrongly_marked`` never contains a feature that a person marked as passing."""
+    """Run the whole suite on the work tree, and return the results of each feature."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -177,7 +176,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works. If the answer is yes, mark the feature as passing (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works, and mark it as passing if they say yes (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
@@ -243,7 +242,6 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Return the remaining budget, and the cost of the open features, estimated from the costs of proven features."""
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -355,8 +353,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at regular intervals until the user ends maintenance mode. Raise ``Escalated`` if a baseline
-    test or a test of a feature marked as passing fails."""
+    """Run the test suite at regular intervals until the user ends maintenance mode."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -378,7 +375,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """End maintenance mode. In the result, ``stopped`` is true if maintenance mode was on."""
+    """End maintenance mode."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:
@@ -388,7 +385,6 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Wait for the maintenance interval, then return True. If a stop is requested, return False immediately."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()
@@ -399,7 +395,6 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the suite and return True. Return False without a run if another process holds the project's lock."""
     try:
         with locked(project):
             questions.forget_passing(project)

@@ -30,7 +30,7 @@ _PLAN = "rolled back with a plan for more features"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """Commit with work that was removed from the branch. ``kind`` is a key of ``KINDS``. ``what`` is a description."""
+    """Commit with work that was removed from the branch."""
 
     ref: str
     kind: str
@@ -51,7 +51,7 @@ def listed(git: Git) -> JsonObject:
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return one piece of removed work: its ``base`` commit, its ``commits``, and the ``files`` that it changed."""
+    """Return the commits and changed files of one piece of removed work."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -65,8 +65,7 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore removed work into the new folder ``to``, or into the work tree if ``to`` is None. Raise ``UnsafeTree``
-    and change nothing if an affected file in the work tree has changed. HEAD, branches and the index stay unchanged."""
+    """Restore removed work into the folder ``to``, or by default into the work tree."""
     found = find(git, ref)
     if to is not None:
         folder = os.path.join(cwd, os.path.expanduser(to))
@@ -81,8 +80,7 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete the refs of removed work that are older than ``older_than_days`` days, except those in ``waiting``. Return
-    the deleted refs and the number of refs that were kept."""
+    """Delete removed work that is older than ``older_than_days`` days, except the refs in ``waiting``."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -92,7 +90,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the removed work under a full or short ref (``rolled-back/3``). Raise ``UsageError`` for unknown refs."""
+    """Return the removed work of a full or short ref such as ``rolled-back/3``."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
@@ -111,7 +109,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit that the rollback restored. If there was no rollback, return the merge base with HEAD."""
+    """Return the commit on which the removed work is based."""
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()

@@ -22,7 +22,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over to the user. No session starts until `harness hand-back`. A second call changes nothing."""
+    """Hand the project over to the user. No session starts until `harness hand-back`."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -42,8 +42,7 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """End the hand-off to the person, and verify the person's work. For each open feature that now passes, ask whether
-    to mark the feature as passing."""
+    """End the hand-off, verify the person's work, and offer to mark the features that pass."""
     state = project.store.state()
     handed = state.handoff
     if not isinstance(handed, dict):
@@ -91,7 +90,6 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature is open, has tests, and passed all of these tests in the given suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -99,8 +97,6 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Run the feature's tests. Return True if they pass and no baseline test fails. For a feature already marked as
-    passing, return True without a run."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} already passes.")
@@ -131,7 +127,8 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, keep its work, and move the state away. The caller has asked the user first."""
+    """End the running session, keep its work, and move the project's state away."""
+    # the caller has asked the user
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -146,7 +143,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the session state to ``.harness/aborted-TIME/``, and return the result. The caller holds the lock."""
+    """Move the project's state to ``.harness/aborted-TIME/``. The caller holds the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -171,7 +168,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if the project has committed features but no state, as after an abort or in a new clone."""
+    """Return True if the project has committed features but no state."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -181,7 +178,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if this folder never contained state. A run may then create the state without asking the user."""
+    """Return True if this is a new clone, in which a run may create the state."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -189,8 +186,7 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create new state from features.json, the session logs, and a run of the suite at HEAD. Raise ``Escalated`` (E9)
-    if tests of features marked as passing fail, and ``Refused`` if the suite cannot run."""
+    """Create new state from features.json, the session logs, and a run of the suite (E9)."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):
@@ -229,7 +225,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write the baseline, the file sizes and the session state for HEAD. The session state is written last."""
+    """Write the baseline, the file sizes and the session state for HEAD."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])
@@ -244,5 +240,6 @@ def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str]
     tests = [f.test_file for f in document.features]
     project.store.write_baseline(baseline)
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, last, {}, tests))
+    # last, because the session state shows that the project is initialised
     state = records.SessionState({**records.NOTHING_UNFINISHED, "last_session": last, "timestamp": clock.timestamp()})
     project.store.write_state(state)

@@ -56,8 +56,7 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the id of a feature. ``what`` is a feature such as ``3`` or ``#3``, or a session such as ``S8``. Raise
-    ``Refused`` if ``what`` is the commit of an undo, and ``UsageError`` if ``what`` is unknown."""
+    """Return the id of the feature that ``what`` (such as ``3`` or ``S8``) identifies."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
@@ -71,7 +70,7 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature ``what``. Raise ``UsageError`` or ``Refused`` if there is none."""
+    """Return the name of the accepted feature that ``what`` identifies."""
     feature = overrides.feature_of(project, named(project, what))
     if undo_commit.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
@@ -87,7 +86,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the result of an interrupted undo if the branch already contains the undo, or None if it does not."""
+    """Return the result of an interrupted undo that is already on the branch, or None."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "head": found.head, "commit": found.commit}
@@ -95,8 +94,7 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature with one new commit. With ``dry_run``, only print the changes. If the undo is impossible, raise
-    ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` and change nothing."""
+    """Undo a feature with one new commit. With ``dry_run``, only print the changes."""
     plan = _planned(project, named(project, what))
     project.say(
         f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -150,7 +148,6 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict that accepted the feature. Raise ``Refused`` if the ledger has no such verdict."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven, so there is nothing to undo", hint=f"harness why {feature.id}")
     verdict = undo_commit.accepted(project.git, project.store.ledger(make=False), str(feature.id))
@@ -161,8 +158,7 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new contents of features.json and of the progress log. In features.json, the feature is open again.
-    The log gets an entry about the undo, unless the log has uncommitted changes."""
+    """Return features.json and the progress log as they are after the undo."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}
@@ -183,8 +179,7 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
 
 
 def _judge(project: Project, plan: UndoPlan) -> None:
-    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails, unless it is a
-    test that the undo removes."""
+    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails."""
     project.say(f"Running the whole suite without {plan.feature.name}...")
     facts = Judge(project).suite(plan.commit)
     baseline = project.store.baseline()

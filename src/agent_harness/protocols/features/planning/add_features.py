@@ -42,8 +42,7 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan more features, commit these features, and return them. Raise ``VerificationFailed`` if the plan
-    is invalid."""
+    """Let an agent plan more features. Commit and return them."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
@@ -132,7 +131,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for each missing test file of a new feature. Add one line for each other file that changed."""
+    """Return a line for each missing test file, and for each file changed without permission."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -191,7 +190,7 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Commit one new feature. Write a failing test stub if needed. Raise ``UsageError`` if the feature is invalid."""
+    """Commit one new feature. Raise ``UsageError`` if the feature is not valid."""
     text = " ".join(description.split())
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
@@ -232,7 +231,7 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add the features of an imported list in one commit. Skip a feature if its ``source`` was imported before."""
+    """Add imported features in one commit, except those that were imported before."""
     overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
@@ -267,13 +266,12 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return a dict from import source to feature id, for the features that were imported."""
+    """Return the ids of the imported features, by their source."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Append the features, write their test stubs, and commit. Return the commit and the names of the stubs."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -299,8 +297,7 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Generator of names for new test files. The files are in the folder with the most test files of features. Without
-    such test files, the baseline's test names show whether the project uses Python."""
+    """Generator of names for new test files."""
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]

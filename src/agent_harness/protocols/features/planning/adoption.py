@@ -34,10 +34,10 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project. A repeated call resumes the adoption. Raise an error and
-    change nothing if the adoption is unsafe. Raise ``Refused`` if no test passes, unless ``allow_failing`` is true."""
+    """Turn the repository in ``root`` into a feature project."""
     layout = initializer.layout_of(root)
     git = Git(root)
+    # before any inspection of the repository, because an inspection creates the harness's own files
     is_anew = roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, layout, git)
     if is_anew:
@@ -165,8 +165,6 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the suite's results at HEAD. Raise ``Refused`` if no test runs. Unless ``allow_failing`` is true, also
-    raise ``Refused`` if no test passes."""
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -181,8 +179,8 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the adopted project's state, as the last step of the adoption. Return the passing and failing tests."""
     failing = proven.not_open(project.store.features(), facts.failing)
+    # last, because the state shows that the adoption is complete
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
     return {"passing": sorted(facts.passing), "failing": failing, "total": facts.total}
@@ -192,8 +190,7 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return the files that the harness created. Raise ``Busy`` during a run, and ``Refused`` after an interrupted
-    session."""
+    """Return the files that the harness created. Raise an error if a session is unfinished."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
@@ -214,7 +211,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if the script ``name`` is unchanged: the harness's template, with the text ``what`` filled in."""
+    """Return True if the script is the harness's unchanged template."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

@@ -41,8 +41,8 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Let an agent plan a new project in ``root`` from a specification. If the folder is not safe to use, raise an
-    error and change nothing."""
+    """Let an agent plan a new project in ``root`` from a specification."""
+    # before any inspection of the repository, because an inspection creates the harness's own files
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -68,8 +68,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Move away the state of an earlier, deleted project in this folder. Call ``is_anew`` before anything inspects the
-    repository, because an inspection creates the harness's own files."""
+    """Move away the state of an earlier project in this folder."""
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
         say(f"An earlier project was here; its state is now in {aside}.")
@@ -79,7 +78,6 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a specification. Raise ``UsageError`` if it is unreadable, too large, empty or not UTF-8."""
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -135,7 +133,6 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """Return the uncommitted files that a failed ``harness init`` left, as listed in a file below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -172,7 +169,7 @@ def ignored_lines(layout: FeatureLayout) -> list[str]:
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add each of ``lines`` that is missing to .gitignore. Raise ``Refused`` if .gitignore is a symbolic link."""
+    """Add to .gitignore each line that it does not have yet."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
@@ -183,7 +180,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Let the agent write features.json, and fix the file once. Raise ``VerificationFailed`` if it stays invalid."""
+    """Let the agent write features.json, and fix the file once if it is not valid."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -230,7 +227,7 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Check the settings, add the linter to them, make scripts executable, and log session 0 in the progress file."""
+    """Complete the new project's settings, scripts and progress file."""
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -253,7 +250,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add the linter to the settings file if the agent has configured a linter and the file sets none (C22)."""
+    # C22
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -263,7 +260,6 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Commit the files of the new project and return the commit. Return HEAD if nothing is uncommitted."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -273,7 +269,6 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """Write the state of a new project that is ready for its first session. This is the last step of the set-up."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -285,6 +280,7 @@ def _state(project: Project, commit: str) -> None:
     project.store.write_baseline(baseline)
     project.store.write(at.file_sizes, quality.file_sizes(project.git, commit, 0, {}, tests))
     project.store.event("initialised", session=0, commit=commit, features=len(document.features))
+    # last, because the project is then ready for its first session
     project.store.write_state(records.SessionState({"timestamp": clock.timestamp()}))
 
 
@@ -323,7 +319,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return a line for each command that may damage data or end other programs. A syntax error also gives a line."""
+    """Return a line for each command that may damage data or end other programs."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

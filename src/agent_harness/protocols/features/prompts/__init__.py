@@ -15,7 +15,6 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """Return the prompt ``name`` with its placeholders replaced. Raise ``KeyError`` if a placeholder has no value."""
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -29,7 +28,7 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the prompt's part on permitted file changes, visual checks and manual checks, or "" (UAH-447)."""
+    """Return the part of the prompt about file changes, visual checks and manual checks (UAH-447)."""
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
@@ -256,7 +255,6 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """Return the latest decisions as (session, text) pairs. The text says if the decision was rolled back."""
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}

@@ -39,7 +39,6 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """Return ``owner/name`` from a repository's name or URL. Raise ``ConfigurationError`` if the text is neither."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
@@ -50,8 +49,6 @@ class GitHubTracker:
     """Issues with the harness's label in one GitHub repository. Methods raise ``HarnessError`` if they fail."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Open the tracker without a request to GitHub. Raise ``ToolMissing`` if PyGithub is missing, and
-        ``HarnessError`` if no token is set."""
         self._name = repository
         self._say = say
         self._waited = 0.0
@@ -60,6 +57,7 @@ class GitHubTracker:
         if not token:
             raise _failure("AUTH", "no token is set.", hint="export GITHUB_TOKEN=...")
         where = environ.get("GITHUB_API_URL") or "https://api.github.com"
+        # a request is sent only when a method needs one
         self._repository = self._open(token, where.rstrip("/"))
 
     def _open(self, token: str, where: str) -> "Repository":
@@ -77,7 +75,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every open or closed issue with the harness's label. Pull requests are not included."""
+        """Return every open or closed issue with the harness's label."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -86,7 +84,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return the issues that have all ``labels`` as JSON rows, oldest first. Pull requests are not included."""
+        """Return the issues that have all ``labels``, oldest first."""
 
         def ask() -> list[JsonObject]:
             state = "all" if closed else "open"
@@ -122,7 +120,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create and return an issue. If an earlier, unanswered request created it, return that issue instead."""
+        """Create an issue, or return the one that an unanswered request created."""
         tries = 0
 
         def ask() -> Issue:
@@ -148,7 +146,6 @@ class GitHubTracker:
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Call ``ask``, with retries, and return its result. Raise ``HarnessError`` after the last failure."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -172,7 +169,7 @@ class GitHubTracker:
         raise AssertionError("the retries ended without an answer and without an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if a retry can help, or False if not. If GitHub asks for a delay, return the seconds to wait."""
+        """Return whether to retry, or the seconds to wait before the retry."""
         import requests
 
         if isinstance(error, self._library.GithubException):

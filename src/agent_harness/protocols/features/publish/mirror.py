@@ -84,17 +84,16 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
 
 
 def marker(project: str, feature_id: int) -> str:
-    """Return the marker that identifies the feature. The marker is the last line of an issue's text."""
+    """Return the last line of an issue's text, which identifies the feature."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
 def title(feature: Feature) -> str:
-    """Return the title of a feature's issue. The title contains no ``#``, because GitHub would make it a link."""
+    # without a `#`, which GitHub would make a link
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the text of a feature's issue: description, tests, dependencies and the marker as the last line."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -109,7 +108,6 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line. Secrets are masked, and mentions, issue links and markers have no effect."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -136,7 +134,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """Update the issues of all features once and return the report. An up-to-date issue causes no request."""
+        """Update the issues of all features once, and return the report."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -163,8 +161,6 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the issue that the harness recorded for the feature. If this issue is missing, return the first issue
-        with the feature's marker. Return None if there is none."""
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -218,7 +214,6 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the record of issues, by feature id. Return {} if the record belongs to another repository."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -229,7 +224,7 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues if the settings enable this. Return the tracker's error as one line, or None after success."""
+    """Update the issues if the settings enable this, and return the tracker's error, if any."""
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None
@@ -251,8 +246,7 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Update the issues and return the session's result (C38). The exit code is 5 if the update fails and the settings
-    say ``on_sync_failure: fail``. After Ctrl-C, the issues are not updated."""
+    """Update the issues, and return the session's result (C38)."""
     if result.reason == "user_pause":
         return result
     problem = after_session(project, result.session)
@@ -272,7 +266,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Report a failed update, and return its problem. Pause if the settings say ``on_sync_failure: fail`` (C38)."""
+    # C38
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

@@ -31,7 +31,7 @@ from agent_harness.protocols.features.verdict.project_judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Tip of the branch after a push. ``paused`` is the reason why a person must act, or None if no person must act."""
+    """Tip of the branch after a push, and the reason why a person must act, if any."""
 
     commit: str | None
     paused: str | None = None
@@ -54,8 +54,7 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Return the tip of the branch after a push. A rejected push is retried. Only a retry calls ``judge``. While the
-    retry moves the branch and the files, the context ``undisturbed`` prevents interruptions by signals."""
+    """Retry a rejected push, and return the tip of the branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
@@ -100,7 +99,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Push the accepted commit, after a pull if the remote has new commits. Raise ``_GivenUp`` if this fails."""
+        """Push the accepted commit, after a pull if the remote has new commits."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -143,7 +142,6 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return the commit's passing tests and number of tests. Raise ``_GivenUp`` if a baseline test fails."""
         facts = self._judge.suite(tip)
         known = self._baseline.passing
         lost = known - facts.passing
@@ -158,17 +156,16 @@ class _Again:
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
-        """Move the branch, index and files to the rebased commit. Git refuses to overwrite uncommitted changes."""
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
             raise _GivenUp("the branch moved during the retry")
         git.update_ref(repository.free_ref(git, f"refs/harness/before-pull/{self.session}"), self.commit)
+        # git refuses to overwrite uncommitted changes
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """In the state files, replace the old commits by the rebased commits. Also record the tests that pass."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -191,11 +188,11 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return environment variables that prevent pushes by the agent's git. The agent can still fetch. A push URL that
-    is also the fetch URL of another remote is not blocked."""
+    """Return environment variables that prevent pushes by the agent's git."""
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
     rules = [(f"url.{NOWHERE}.pushInsteadOf", address) for address in sorted(fetched)]
+    # a push URL that is also the fetch URL of another remote is not blocked
     rules += [(f"url.{NOWHERE}.insteadOf", address) for address in sorted(pushed - fetched)]
     told = {"GIT_CONFIG_COUNT": str(len(rules))} if rules else {}
     for number, (key, value) in enumerate(rules):
@@ -209,13 +206,12 @@ def _addresses(config: Config, kind: str) -> set[str]:
 
 
 def known_tips(project: Project) -> frozenset[str]:
-    """Return the commits to which the branches, tags and remote-tracking refs of this repository point."""
     found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
     return frozenset(line for line in found.split() if line)
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report each ref on a remote that has a commit of this session but was not pushed by the harness."""
+    """Report each ref on a remote to which the agent itself pushed a commit."""
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
         for ref, commit in _refs_of(project, remote, under_way.git_config).items():
@@ -231,7 +227,6 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Return True if the commit is in this repository but no ref contained it before the session."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"

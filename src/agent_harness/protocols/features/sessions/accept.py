@@ -23,7 +23,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore the content that features.json had before the session. The agent's changes to the file are lost."""
+    """Restore the content that features.json had before the session."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -31,8 +31,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return a code and a message if the agent left a git operation unfinished or rewrote history. Return None if the
-    agent did neither."""
+    """Return why the agent's work cannot be verified, as code and message, or None."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -46,9 +45,7 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit all files that the agent left. A private ref keeps the commit, and the branch does not move. If the agent
-    rewrote history or committed the harness's files, ``refs/harness/rewritten/N`` keeps the agent's commits. The
-    returned commit is then one new commit on the original history."""
+    """Commit all files that the agent left, without moving the branch, and return the commit."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -74,13 +71,14 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if a commit after ``base`` up to ``tip`` has state files, even if a later commit removes them."""
+    """Return True if a commit between ``base`` and ``tip`` contains state files."""
+    # also if a later commit removes them
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """Add an entry with these parts to the progress file if the file has no entry for the session (UAH-368)."""
+    # UAH-368
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
@@ -165,8 +163,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization of a session whose checkpoint was deleted. Nothing is rolled back, and a person must
-    answer ``asked`` (UAH-390)."""
+    """Return the finalization of a session that cannot be rolled back (UAH-390)."""
     state = under_way.state_after(
         "failed",
         reason="error",
@@ -186,8 +183,7 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the feature's sessions and keeps their work in a rescue ref (C08). If a
-    person committed after the first of these sessions, only the last session is rolled back."""
+    """Return the finalization that rolls back the feature's sessions (C08)."""
     feature = under_way.feature
     state = under_way.state_after(
         "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
@@ -212,7 +208,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the work, keeps the candidate for ``asked``, and counts no failure."""
+    """Return the finalization that keeps the candidate until a person answers ``asked``."""
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
         "failed",
@@ -233,7 +229,7 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the ids of open features that depend, directly or indirectly, on one of the given features."""
+    """Return the ids of unfinished features that depend on one of the given features."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
@@ -274,12 +270,12 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore the harness's files and log rows that the agent changed or removed. Return the names of these files.
-    Return [] if only logs had changed, because lost log rows do not cause a rejection."""
+    """Restore the harness's files that the agent changed, and return their names."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:
         tell_of_histories(project, under_way.session, lost)
+    # lost log rows alone do not cause a rejection
     return [*changed, *lost] if changed else []
 
 
@@ -294,14 +290,13 @@ def tampering(changed: list[str]) -> str:
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore the harness's files that the agent changed, and report them. Use this for sessions without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. The harness restored them.")
         under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings file. Return the path of a copy of the changed settings, or None if nothing had changed."""
+    """Restore the settings file, and return the path of a copy of the agent's version."""
     at = project.layout
     try:
         found = files.read_bytes(at.settings)

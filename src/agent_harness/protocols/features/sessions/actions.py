@@ -25,7 +25,7 @@ _OF_ONE_SESSION = 25_000  # rows at most: a turn writes 5,000, and there are few
 
 
 class ActionLog:
-    """Log of the agent's actions in one turn. An action is logged as soon as the agent reports it."""
+    """Log of the agent's actions in one turn."""
 
     def __init__(self, project: Project, session: int, model: str | None, feature_id: int | None = None) -> None:
         self._project = project
@@ -57,7 +57,7 @@ class ActionLog:
             store.event(str(row["type"]), "routine", session=self._session, what=row.get("path") or row.get("cmd"))
 
     def close(self, seconds: float) -> None:
-        """Log the end of the turn. If the agent used no message prefixes, log this as an event too (UAH-427)."""
+        """Log the end of the turn (UAH-427)."""
         store = self._project.store
         store.event("agent_turn", "debug", session=self._session, seconds=round(seconds, 1), rows=self._actions.given)
         if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
@@ -82,7 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return the parts of a progress entry for an agent that wrote none, from its commits, files and decisions."""
+    """Return a progress entry made from the agent's commits, files and decisions."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -114,14 +114,12 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """Return the test runner's last logged result in the session, or None if no test run is logged."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return the reason to reject a claim if ``logging.require_prefixes`` is set and the agent used no message prefixes
-    (UAH-200). A prefix is, for example, ``[CMD:RUN]``. Return None in all other cases."""
+    """Return why a claim without the required message prefixes is rejected, or None (UAH-200)."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -151,14 +149,14 @@ MOST_IMAGES = 50  # of one turn
 
 
 def folder_for_images(project: Project) -> str:
-    """Create the folder for the agent's images. Return its path relative to the project (UAH-092)."""
+    # UAH-092
     folder = project.layout.screenshots
     own_place(os.path.join(folder, "image"), project.layout.root)
     return project.layout.relative(folder)
 
 
 def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
-    """Copy the images that the agent reported, and return the relative paths of the copies. Log each missing image."""
+    """Copy the images that the agent reported, and return the paths of the copies."""
     kept: list[str] = []
     for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
         fields = {"session": session, "feature_id": feature_id, "path": path}
@@ -188,8 +186,6 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """Return the absolute path of an image inside the project. Return None for a symbolic link, a large file, or a file
-    that is not an image."""
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

@@ -28,7 +28,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Checkpoint of a session. ``rest`` contains record members that this version of the harness does not know."""
+    """Checkpoint of a session."""
 
     id: str = ""
     timestamp: str | None = None
@@ -39,11 +39,11 @@ class SessionCheckpoint:
     progress_file_hash: str | None = None
     reason: str = "pre_feature"
     snapshot: Snapshot
+    # members of the record that this version does not know
     rest: JsonObject = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Return the checkpoint that the record describes. Raise ``StateDamaged`` if the record has no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -58,7 +58,7 @@ class SessionCheckpoint:
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if git no longer has the checkpoint's commit. No rollback is then possible (UAH-390)."""
+        # UAH-390
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -152,14 +152,13 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
 
 
 def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> list[str]:
-    """Return the ids of records older than ``old``, except ``kept``. A record without a valid time never expires."""
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
+    # a record without a valid time never expires
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return the records of all checkpoints by id. A record comes from the checkpoint's folder. If the folder has no
-    valid record, the record comes from the ref."""
+    """Return the records of all checkpoints by id."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -177,7 +176,6 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint's ref and folder, and return True. If git cannot remove the ref, return False."""
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
     try:

@@ -23,7 +23,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Result of one session. The page ``docs/exit-codes.md`` explains the values of ``exit_code``."""
+    """Result of one session."""
 
     session: int
     feature_id: int | None
@@ -34,6 +34,7 @@ class Result:
     commit: str | None = None
     rescue_ref: str | None = None
     cost_usd: float | None = None
+    # explained in docs/exit-codes.md
     exit_code: int = 0
     told: str = ""  # message of the monitor that ended the agent's turn
     asked: str = ""  # the kind of the question for which its candidate is kept
@@ -48,7 +49,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Finalization:
-    """Planned final steps of a session. ``rest`` contains members of the record that this version does not know."""
+    """Planned final steps of a session."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
@@ -67,11 +68,11 @@ class Finalization:
     events: list[JsonObject] = field(default_factory=list)
     push: bool = False
     kept_ref: str | None = None  # kept the commit until now, for accept: the files are not the commit's yet
+    # members of the record that this version does not know
     rest: JsonObject = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Finalization":
-        """Return the finalization that the record describes. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
             known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}
@@ -213,8 +214,6 @@ def _files(project: Project, finalization: Finalization) -> None:
 
 
 def _verdict(project: Project, open_session: JsonObject, finalization: Finalization) -> None:
-    """Write the verdict on the last claim to the ledger, unless the verdict is already there. Add the commit only for
-    accepted work."""
     if found := open_session.get("verdict"):
         commit = finalization.commit if finalization.kind == "accept" else None
         ledger.write(project.store.ledger(), replace(ClaimVerdict.from_record(found), commit=commit))
@@ -248,7 +247,7 @@ def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> N
 
 
 def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
-    """Push the commit of an accepted session, and return the outcome. Return None if the session pushes nothing."""
+    """Push an accepted session, and return the outcome, or None if nothing is pushed."""
     upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None
@@ -265,10 +264,10 @@ def push(project: Project, finalization: Finalization, recorded: JsonObject | No
 
 
 def _forget_candidates(project: Project, finalization: Finalization) -> None:
-    """Delete the private refs of the session's candidates. The branch or a rescue ref now keeps their work."""
     usual = (f"refs/harness/candidates/{finalization.session}", f"refs/harness/candidates/{finalization.session}-wip")
     kept = filter(None, [finalization.kept_ref])
     for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):
         if project.git.commit_of(ref):
+            # the branch or a rescue ref now keeps the work
             project.git.update_ref(ref, None)
     project.candidate_refs.clear()

@@ -21,8 +21,7 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the project's lock while the ``with`` block runs. Raise ``Busy`` if another process holds the lock. If an
-    agent removes the lock file, a second lock file outside the project still excludes other processes."""
+    """Hold the project's lock. Raise ``Busy`` if another process holds it."""
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
     kept = trusted_state.make(project.layout.git_dir, project.layout.root)[0]
@@ -30,6 +29,7 @@ def locked(project: Project) -> Iterator[None]:
         held.callback(lock.release)
         try:
             lock.acquire()
+            # a second lock outside the project, because an agent can remove the first
             if kept:
                 beside = LockFile(os.path.join(kept, RUN_LOCK))
                 held.callback(beside.release)
@@ -44,7 +44,7 @@ def locked(project: Project) -> Iterator[None]:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the project's lock in the ``with`` block. First, migrate old state and recover an interrupted session."""
+    """Hold the project's lock, after migrating old state and recovering an interrupted session."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -62,8 +62,7 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Request a pause, wait until the running session has ended, and return the pause request. After ten minutes, raise
-    ``Busy``, but keep the request."""
+    """Request a pause, and wait until the running session has ended."""
     project.require_initialised()
     project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}
@@ -88,7 +87,6 @@ def wait_and(project: Project, act: Any) -> None:
 
 
 def keep(project: Project, paused: JsonObject) -> None:
-    """Copy the pause request to the session state and log an event."""
     state = project.store.state()
     if state.paused != paused:
         project.store.update_state(paused=paused)
@@ -111,7 +109,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """End the pause. Return True if the project was paused. The caller must hold the lock."""
+    """End the pause, and return True if the project was paused. The caller holds the lock."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

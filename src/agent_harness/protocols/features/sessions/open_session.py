@@ -42,7 +42,6 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Return the session that the record describes. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
             known |= {name: parse(known[name] or {}) for name, parse in PARSERS.items()}
@@ -54,7 +53,7 @@ class OpenSession:
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Write the new phase and ``changes`` durably to the session's record. Return the session with these values."""
+        """Record the session's new phase durably, and return the changed session."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
@@ -63,8 +62,7 @@ class OpenSession:
         project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the session state that would result if the session ended now. ``facts`` are ``SessionEnding``
-        fields."""
+        """Return the session state that would result if the session ended now."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )

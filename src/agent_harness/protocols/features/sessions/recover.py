@@ -26,8 +26,7 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session. Return its number and the step taken, or None if no session was open. Raise
-    ``Busy`` if the process of the open session is still running."""
+    """Recover an interrupted session, and return the step taken, or None."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
@@ -74,7 +73,6 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization. If the branch has moved, only keep the commit. Return the step taken."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -87,8 +85,7 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session whose record exists only inside the project. Its work is kept, and its verdict is ignored.
-    Return the session's number and the step taken, or None if there is nothing to recover."""
+    """Recover a session whose record exists only inside the project, without trusting the record."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -109,7 +106,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, with the state from disk. Return None if the two do not match."""
+    """Return the session of an untrusted record, or None if it does not match the project."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -142,7 +139,6 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if git has the checkpoint in the record. If not, a different repository wrote the record."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -157,7 +153,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """End this process's session after Ctrl-C or an error, keep its unfinished work, and return its result."""
+    """End this process's session after Ctrl-C or an error, and keep its unfinished work."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -196,7 +192,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """Restore the state files from the session's record. The agent may have changed these files (C31)."""
+    # the agent may have changed these files (C31)
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

@@ -40,7 +40,6 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agents that can start, the fallbacks last. Raise ``ToolMissing`` if a needed program is missing."""
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
     return startable(agents, project.say, "harness run --agent SPEC", project.root)
@@ -53,7 +52,7 @@ class _Limits:
     feature_id: int | None
 
     def allow(self, results: Sequence[Result]) -> bool:
-        """Return True if one more session may start. Sessions in which the provider refused the agent do not count."""
+        # a session that the provider refused does not count
         return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
 
 
@@ -66,7 +65,7 @@ class Runs:
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now, even if all features are complete, and return the run's result (UAH-055)."""
+        """Run one cleanup session now, and return the run's result (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
         return self.run(agents=agents, policy=policy)
@@ -80,10 +79,7 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Run sessions until all features (or ``feature_id``) are proven, a limit is reached, or a person is needed.
-        Unless ``until_done`` is set, a rejected session also ends the run. ``max_sessions`` does not count sessions
-        that the provider refused. Raise ``Busy`` if the project is paused. Raise ``LimitInForce`` if no session could
-        start."""
+        """Run sessions until all features are proven, a limit is reached, or a person is needed."""
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
@@ -136,9 +132,7 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Prepare the project for a run: migrate, recover, remove old data. Return the result of the recovery. The
-        caller holds the lock. With ``marks=False``, features marked as passing are not checked. This is needed if an
-        interrupted merge must be completed first."""
+        """Prepare the project for a run, and return the result of a recovery. The caller holds the lock."""
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.finalize_in():
@@ -150,6 +144,7 @@ class Runs:
         locking.refuse_resting(project)  # the recovery may have paused it
         checkpoints.prune(project)
         questions.forget_passing(project)
+        # skipped if an interrupted merge must be completed first
         if marks:
             proven.check(project)
         if self._cleanup_only:
@@ -172,7 +167,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Store the question about a dependency cycle (E8), unless another question already prevents sessions."""
+        # E8
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -229,7 +224,6 @@ class Runs:
             raise fault from error
 
     def _hand_off(self, reason: str, message: str | None = None) -> Result:
-        """End the session, keep its unfinished work, and return its result. If this fails, the next run recovers it."""
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
@@ -250,7 +244,6 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question about the feature or its last session, unless a question already prevents runs."""
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
@@ -260,8 +253,7 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise the error of a pending question or of a project without eligible features. The caller uses this before it
-    reports a missing agent. Do nothing if a session needs recovery."""
+    """Raise an error if a question or a lack of work prevents the run."""
     if project.store.open_session() is not None:
         return
     state, document = project.store.state(), valid_features(project)
@@ -278,11 +270,11 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a run. Its exit code differs from a refusal's code, because an agent was started."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
     if isinstance(error, Refused):
+        # an agent was started, so the run was not refused
         error.exit_code = 1
     return error
 
@@ -325,8 +317,7 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's result if all features are proven or skipped. Raise ``PersonNeeded`` or ``NothingEligible`` if
-    features remain."""
+    """Return the run's result if no feature is left. Raise an error if features remain."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
@@ -359,7 +350,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the suite and the linter, and return the result of a run in which no session was needed (UAH-483)."""
+    """Run the suite and the linter, and return the result of a run without sessions (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)

@@ -116,7 +116,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the form in which the end reason ``reason`` is recorded: one of ``lifecycle.REASONS``."""
+    """Return the recorded name of a session's end reason."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -133,9 +133,7 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Finalization:
-    """Return the finalization of a session with unfinished work. Unverified claims are discarded. Without changed
-    files, no commit is made, and the next session starts from scratch (C66). If a merge or rebase is unfinished, all
-    work is rolled back into a rescue ref. ``unfinished`` is the suite's result, or None if no tests ran."""
+    """Return the finalization that keeps the unfinished work of a session (C66)."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
@@ -171,8 +169,7 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of a session whose branch has moved. A ref keeps the session's commit. The claim is
-    removed from features.json. The agent's other files and a person's commits stay."""
+    """Return the finalization of a session whose branch has moved."""
     commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)
@@ -213,7 +210,6 @@ def overtaken(project: Project, under_way: OpenSession, finalization: Finalizati
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """Restore the branch's features.json, if the file on disk still has the content from the unmerged ``commit``."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:
@@ -256,8 +252,7 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Return True if work is committed as a WIP commit after a session that ended for this reason. For some reasons,
-    the settings can turn the commit off (UAH-171, UAH-219)."""
+    # UAH-171, UAH-219
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
@@ -273,7 +268,6 @@ def what_became_of_it(project: Project, finalization: Finalization, reason: str)
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Return True if the provider refused the agent before any change. No progress entry is then written."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)
@@ -326,8 +320,7 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """Return the record of the unfinished work, from the progress entry, git and the tests. Missing parts come from the
-    earlier session's record, except the failing tests."""
+    """Return the record of the unfinished work, for the next session."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []
@@ -348,7 +341,6 @@ def _partial(
 
 
 def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
-    """Return lines about the test results of the unfinished work. Return [] if no tests were run."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
     lines = [f"these tests worked before, and fail now: {listed(unfinished.red, 5)}"] if unfinished.red else []
@@ -360,6 +352,6 @@ def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
 
 
 def rest(project: Project, reason: str) -> None:
-    """Pause the project until `harness resume` if the session ended because its provider is overloaded (C28)."""
+    """Pause the project if the session ended because its provider is overloaded (C28)."""
     if reason == "overloaded":
         project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

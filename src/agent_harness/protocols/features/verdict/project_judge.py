@@ -60,7 +60,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Decision on a candidate: accepted with its proof, or rejected with the reason and the output of the checks."""
+    """Decision on a candidate: accepted with its proof, or rejected with the reason."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -86,7 +86,7 @@ class Ruling:
         return cls(accepted=False, code=code, failure=failure)
 
     def of(self, commit: str) -> "Ruling":
-        """Return this ruling with ``commit`` as its candidate. ``commit`` must have the same tree as the candidate."""
+        # `commit` must have the same tree as the candidate
         return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
@@ -96,7 +96,7 @@ Versions = tuple[ast.Module | None, ast.Module | None]
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """Evidence from test results that a feature was built before its session started (see ``Judge.built_already``)."""
+    """Evidence from test results that a feature was built before its session started."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
     placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
@@ -108,7 +108,7 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence does not show that the feature was built before, or None if it shows this."""
+        """Reason why the evidence is not sufficient, or None if it is."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
@@ -130,7 +130,6 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return one line for each test file that has lost assertions, with the old and the new number of assertions."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -168,7 +167,7 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """Result of the test suite on the unfinished work of a session. The next session continues this work."""
+    """Result of the test suite on the unfinished work of a session."""
 
     red: tuple[str, ...] = ()  # baseline tests that fail in it (C15)
     failing: tuple[str, ...] = ()  # tests of the feature itself
@@ -203,15 +202,14 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts. Tests run with these packages. After the ``with``
-        block, changed packages are accepted only if ``may_change`` allows the change."""
+        """Record the installed packages before an agent starts, and accept allowed changes afterwards."""
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
         yield
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """Accept the packages that are now installed, except an agent's changes that ``may_change`` does not allow."""
+        """Accept the installed packages, except changes that ``may_change`` does not allow."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
@@ -230,8 +228,9 @@ class Judge:
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the current work tree. A private ref keeps this commit while the ``with`` block runs."""
+        """Yield a commit of the current work tree."""
         git, excluded = self._project.git, self._project.excluded
+        # the private ref keeps the commit while the `with` block runs
         commit, ref = repository.named_ref(
             git,
             f"refs/harness/verify/{name}",
@@ -243,7 +242,6 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Return the linter's findings on a commit. ``problem`` is set if no linter is configured or it cannot run."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -254,7 +252,7 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Run the suite once more, and return the tests in ``ids`` that do not pass this time (C62)."""
+        """Run the suite again, and return the tests in ``ids`` that do not pass (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
@@ -270,7 +268,7 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run one feature's tests on a copy of the work tree, for `harness verify`. Print and return the results."""
+        """Run one feature's tests on a copy of the work tree, for `harness verify`."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -300,7 +298,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Verify the candidate and return the ruling. Each step of the verification is printed when it ends."""
+        """Verify the candidate, and return the ruling."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -311,9 +309,7 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Verify a kept candidate with the whole suite, but allow the change that ``asked`` is about. Return the
-        ruling. If ``asked`` is about a feature built before, and the candidate is accepted, also return the
-        evidence."""
+        """Verify a kept candidate again, and allow the change that ``asked`` is about."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -322,8 +318,7 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why the marked feature is not proven at ``commit``, or None if it is proven. Verify all changes since
-        the last commit in which the feature was open. If there is no such commit, return None."""
+        """Return why the marked feature is not proven at ``commit``, or None if it is proven."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -347,8 +342,9 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Return the suite's verdict on merged features. The proof and mutants of each feature were checked before."""
+        """Run the suite on merged features, and return the verdict."""
         config = self._project.config
+        # the proof and mutants of each feature were checked before
         return judge.judge(
             self._project.git,
             SessionClaim(
@@ -487,9 +483,7 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Verify again with changes to protected files allowed. If everything is accepted, return ``ruling`` with a
-        question for a person. If there are other problems that the agent can fix, return a rejection that lists them
-        all. In other cases, return ``ruling`` unchanged."""
+        """Verify the candidate again with changes to protected files allowed, and return the ruling."""
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
@@ -533,13 +527,12 @@ class Judge:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if the test ``node`` has no assertion that can fail. ``node`` can also be a whole test file."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Run the suite with the old versions of the changed files. Return its result as a sentence for a person."""
+        """Run the suite with the old versions of the files, and describe the result."""
         older = [Overlay(verdict.base, list(paths))]
         run = self._run(verdict.candidate, self._project.config.testing.full, overlays=older, keep_going=True)
         if run.report is None:
@@ -549,9 +542,7 @@ class Judge:
         return "With the old versions of these files, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a feature was built before its session. Its tests were placeholders that did not
-        pass at ``before``, or at the commit that planned the feature. The evidence is stronger if the feature's current
-        tests fail on the code of the planning commit."""
+        """Return the evidence that a feature was built before its session."""
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
         planned = self._planned(feature, verdict.base)
@@ -582,26 +573,24 @@ class Judge:
         return replace(found, red_at=planned, red=red) if red and run.report else found
 
     def _product_changes(self, feature: Feature, verdict: Verdict) -> tuple[str, ...]:
-        """Return the paths that the candidate changes, except tests, features.json and the progress log."""
         ours = {self._project.features_name, self._project.progress_name}
         paths = [change.path for change in self._project.git.changed_paths(verdict.base, verdict.candidate)]
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit up to ``commit`` that added the feature's test file, or None if there is none."""
+        """Return the first commit that added the feature's test file, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's own tests at a commit and return the run. Return None if the commit has no test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
         return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of failed steps and of the feature's own tests. Return each file's relative path by step."""
+        """Save the output of failed steps, and return the path of each step's file."""
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -646,11 +635,9 @@ class Judge:
         )
 
     def _grade(self, verdict: Verdict) -> Grade:
-        """Return the grade of an accepted feature, which is proven or checked."""
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the candidate's lint findings (None if no linter ran), and the number of new findings by kind."""
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}
@@ -694,14 +681,12 @@ class Judge:
                 self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
-        """Return the ids of the features whose test files contain one of the tests ``regressions``."""
         files = {i.split("::", 1)[0] for i in regressions}
         found = under_way.features.features
         return tuple(f.id for f in found if f.test_path in files)
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the messages of all findings, except findings about protected files and findings of severity WARN."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
@@ -725,7 +710,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Printer of a verification's steps. It prints each step when the step ends (UAH-046)."""
+    """Printer of the steps of a verification (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say

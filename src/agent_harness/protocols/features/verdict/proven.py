@@ -22,8 +22,7 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Run the tests of marked features that the harness never accepted, and record these features as accepted. If tests
-    fail, raise ``PreflightFailed`` for broken baseline tests, and ``Escalated`` for all other failures (E9)."""
+    """Verify marked features that were never accepted, and record them as accepted (E9)."""
     marked = _marked(project.store.features())
     head = project.git.head()
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
@@ -43,7 +42,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` if a feature that was marked outside a session does not pass the complete verification."""
+    """Raise ``Escalated`` if a feature that was marked outside a session is not proven."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -58,7 +57,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json, or an empty set if HEAD does not contain the commit that this file names."""
+    """Return the features in proven.json, if HEAD contains the commit that it names."""
     found = project.store.proven()
     commit, accepted = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(accepted, list):
@@ -68,14 +67,14 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision in proven.json. If ``proven`` is true, the feature counts as accepted."""
+    """Record in proven.json whether a person accepts the feature."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the baseline and all tests of marked features pass. Ignore open features."""
+    """Raise ``Escalated`` unless the baseline and all tests of marked features pass."""
     document = project.store.features()
     marked = _marked(document)
     baseline = project.store.baseline().passing
@@ -92,12 +91,12 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing baseline tests if they explain all failures and a feature is still open. Return [] in all
-    other cases. If all features are marked, a person must decide what is wrong (E9)."""
+    """Return the failing baseline tests if they explain all failures, or else []."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
     passing, total = project.store.features().counts()
+    # if all features are marked, a person must decide what is wrong (E9)
     return sorted(lost) if explained and passing < total else []
 
 
@@ -135,7 +134,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if the test id ``node`` belongs to ``test_file``, a path that may have a ``::node`` suffix."""
+    """Return True if the test ``node`` belongs to ``test_file``."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -151,14 +150,14 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Features that the agent marked as passing, in file order, and one line per forbidden change to features.json."""
+    """Features that the agent marked as passing, and its forbidden changes to features.json."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the agent's changes to features.json. ``after`` is None if the changed file is unreadable."""
+    """Return the agent's changes to features.json."""
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     entries = after.record.get("features")
@@ -186,7 +185,6 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by id. If an id is neither a number nor a string, its text representation is the key."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

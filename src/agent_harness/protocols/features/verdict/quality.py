@@ -29,7 +29,6 @@ class Lint:
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return the number of additional findings since ``before``, by kind. A moved finding does not count."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -51,9 +50,7 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Return the lint findings by code and file, read from the output of ruff, flake8, pylint, mypy, eslint or rustc. W
-    codes are warnings. If the output states a higher total, the difference has the kind ``OTHER``. If a linter fails
-    with unknown output, each line is one error. File names become relative to ``root``."""
+    """Count the findings in a linter's output, by code and by file."""
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
         kinds[kind] += 1
@@ -68,7 +65,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind of each finding, True if the finding is a warning, and the file."""
+    """Yield the kind of each finding, whether it is a warning, and its file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -92,13 +89,13 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return the files that have more than 80 % of ``max_lines`` lines, largest file first (C36)."""
+    """Return the files with more than 80 % of ``max_lines``, largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
 
 def next_cleanup(completed: int, interval: int) -> int:
-    """Return the total number of completed features at which the next cleanup session starts (UAH-321)."""
+    """Return the number of completed features at which the next cleanup session starts (UAH-321)."""
     return (completed // interval + 1) * interval
 
 
@@ -123,8 +120,7 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return an alert for each file that is too large or grows fast. ``grown`` is the number of lines that the file
-    grew since the last accepted session. ``sessions`` is the number of sessions since then."""
+    """Return an alert for each file that is too large or grows fast."""
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
     number = sizes.get("session")
@@ -141,5 +137,4 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the number of lines above the limit, added up over all files. Splitting a large file reduces this sum."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

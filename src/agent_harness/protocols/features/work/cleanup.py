@@ -28,8 +28,7 @@ MESSAGE = "Clean up"
 
 
 def ask_for(project: Project) -> None:
-    """Make the next session a cleanup, for `harness cleanup`. Raise ``Refused`` if a feature is unfinished, and
-    ``NothingEligible`` if no feature is complete."""
+    """Make the next session a cleanup, for `harness cleanup`."""
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
@@ -52,7 +51,6 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the ruling on the cleanup: a rejection if tests fail or if the cleanup marks a feature as passing."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -70,7 +68,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return a message if the cleanup added lint findings or lines above the file limit, or else "" (UAH-324)."""
+        # UAH-324
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:
@@ -153,7 +151,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the cleanup, with new file sizes and lint results (UAH-325, UAH-326)."""
+    """Return the finalization that merges the cleanup (UAH-325, UAH-326)."""
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -175,18 +173,17 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the whole cleanup. The next session is a coding session."""
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back an interrupted cleanup. After a pause or an error, the next session is a
-    cleanup again."""
+    """Return the finalization that rolls back an interrupted cleanup."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)
+    # the next session is a cleanup again
     if reason in ("user_pause", "error"):
         state = state.but(next_prompt="cleanup", cleaned_up_at=under_way.state.record.get("cleaned_up_at"))
     return _back(project, under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
@@ -213,7 +210,7 @@ def _back(project: Project, under_way: OpenSession, finalization: Finalization, 
 
 
 def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> SessionState:
-    """Return the session state after a cleanup. The counters of the features do not change (C35)."""
+    # C35
     return under_way.state.but(
         last_session=under_way.session,
         status=status,

@@ -51,11 +51,10 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the failure to report: that of ``ruling`` if it is final, or else that of the last rejected claim."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """Return the ruling on the claimed feature, or None if the agent marked no feature in its first turn."""
+        """Return the ruling on the claimed feature, or None without a claim."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -80,7 +79,6 @@ class FeatureWork(SessionWork):
         return Ruling.unproven("The agent did not claim the feature again.", code="no_claim")
 
     def _is_shown(self, so_far: TurnSoFar) -> bool:
-        """Return True if the agent has shown the output of its tests, or if no such evidence is required."""
         needed = self._project.config.verification.require_evidence
         feature = self._under_way.feature
         has_own_tests = bool(feature.test_file) and feature.verification_type != "manual"
@@ -115,8 +113,7 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the ruling after a review. If the reviewer objects, the ruling is a rejection. After an earlier
-        objection, or without a fix round left, the work can still be accepted, with the code ``review_objected``."""
+        """Return the ruling after a review, which may reject accepted work."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -178,7 +175,6 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back and return the result. If a person can accept the candidate, keep it, and ask the person."""
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
 
@@ -196,8 +192,8 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work, and return the session's result. If the last claim was rejected because of changes
-        to protected files, roll the work back instead."""
+        """Keep the unfinished work, and return the session's result."""
+        # changes to protected files are never a base of further work
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
         return self._no_evidence() if ending.reason == "no_evidence" else super().unfinished(ending)
@@ -273,8 +269,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return shell commands as text, with a comma before each command. The commands exit with 0 if nothing is broken
-    (UAH-154, UAH-156..158, C23)."""
+    """Return the sanity commands as text for the prompt (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -287,8 +282,7 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return commands that run the tests known to pass. If the commands must skip tests of open features, return one
-    script. The prompt then does not name these features (C57)."""
+    """Return commands that run the tests known to pass."""
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
     worked = {name.partition("::")[0] for name in under_way.baseline.passing}
@@ -303,6 +297,7 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
     narrowed = [commands.without(command, stubs) for command in tests]
     if narrowed == [commands.without(command, []) for command in tests]:
         return narrowed
+    # in a script, because the prompt must not name open features (C57)
     place = project.layout.sanity
     own_place(place, project.layout.root)
     lines = " && ".join(f"{{ {command}; }}" for command in narrowed)
@@ -312,13 +307,12 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def _holds(path: str, files: Iterable[str]) -> bool:
-    """Return True if one of the files is ``path`` or is inside it. An empty path contains every file."""
     folder = path.strip("/").removeprefix("./").removesuffix("/.")
     return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """Return the prompt of a fix round, with the reason of the rejection and the output of the checks (C03 a)."""
+    """Return the prompt of a fix round (C03 a)."""
     return prompts.render(
         "fix",
         {

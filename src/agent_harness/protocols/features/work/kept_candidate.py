@@ -28,9 +28,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Verify the kept candidate again, accept it and return the result. If it fails, raise ``VerificationFailed`` and
-    keep the question. If the project is not ready, raise ``Refused``. With ``unattended``, the tests must also fail on
-    older code, and the session must have changed only tests."""
+    """Verify the kept candidate again, and accept it. Raise ``VerificationFailed`` if it fails."""
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
@@ -50,7 +48,6 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger entry of this verification. It refers to the verdict that led to the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -91,7 +88,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """Take a checkpoint, and return a new session that needs no agent. The session is not yet recorded."""
+    """Take a checkpoint, and return a new session that is not recorded yet."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -115,7 +112,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit with the candidate's changes on top of HEAD. If nothing has to change, return the candidate."""
+    """Return a commit with the candidate's changes on top of HEAD."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
@@ -164,7 +161,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """Return the content of the progress file, followed by the entries of the session that made the candidate."""
+    """Return the content of the progress file, with the entries of the candidate's session added."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -182,8 +179,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence that the feature was built before. Raise ``VerificationFailed`` if the evidence is not
-    complete."""
+    """Raise ``VerificationFailed`` unless the evidence shows that the feature was built before."""
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -233,8 +229,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Accept a kept candidate whose feature was built before, and return its result. If the settings do not allow this,
-    or if the candidate fails, return ``result``."""
+    """Accept a kept candidate whose feature was built before, if the settings allow this."""
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
     if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":

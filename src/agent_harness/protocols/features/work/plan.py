@@ -35,7 +35,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Problems of a plan. A plan without problems is accepted."""
+    """Problems of a plan, which is accepted if it has none."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -47,8 +47,7 @@ class PlanRuling:
 
 
 class PlanWork:
-    """Work of an agent on one plan. The result is the list of problems after the fix round. A turn that fails raises
-    ``KeyboardInterrupt`` (pause), ``LimitInForce`` (rate limit) or another ``HarnessError``."""
+    """Work of an agent on one plan."""
 
     name = "The plan"
     policy = POLICIES["plan"]
@@ -56,7 +55,6 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the turns. ``problems`` returns the plan's problems. ``what`` is the plan's name in messages."""
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -147,7 +145,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record durably that an agent is planning, and record the state before the plan. Return this record."""
+    """Record durably that an agent is planning, and return the record."""
     store = project.store
     record = {
         "session": 0,
@@ -191,7 +189,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore the state before the plan. Return the rescue ref with the agent's work, or None if there is none."""
+    """Restore the state before the plan, and return the rescue ref of the agent's work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
@@ -208,7 +206,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """If the branch has moved, keep the valid plan under a ref and return the ref. If not, return None."""
+    """Keep the plan under a ref if the branch has moved, and return the ref."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -219,7 +217,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Recover a plan after the harness was killed, and return the step taken. ``put_back`` restores the state files."""
+    """Recover a plan after the harness was killed, and return the step taken."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:

@@ -35,8 +35,6 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review. ``problem`` says why the review failed, and is empty if the review did not fail."""
-
     objections: tuple[str, ...] = ()
     problem: str = ""
     used: Totals = field(default_factory=Totals)
@@ -49,8 +47,7 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Return the review of an accepted candidate, or None if the settings name no reviewer. If the review cannot be
-    held, ``problem`` gives the reason."""
+    """Return the review of an accepted candidate, or None if no reviewer is configured."""
     wanted = project.config.review
     if wanted.agent is None:
         return None
@@ -114,7 +111,6 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the reviewer's turn. The tokens of the reviewer count as usage of the session."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,

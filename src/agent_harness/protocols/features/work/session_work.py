@@ -70,7 +70,6 @@ def turns_of(
     base: SessionCheckpoint | None = None,
     title: str = "",
 ) -> Turns:
-    """Return the turns of a session, with its limits and its recording. ``now.json`` gets an entry for the session."""
     config, began = project.config, time.monotonic()
     limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
     left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
@@ -141,7 +140,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of an agent in one session. The session has a checkpoint and is recorded as open."""
+    """Work of an agent in one session."""
 
     def __init__(
         self,
@@ -199,7 +198,7 @@ class SessionWork(ABC):
 
     @abstractmethod
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
-        """End the session before its work is verified, and return its result. ``refusal`` is the provider's message."""
+        """End the session before its work is verified, and return its result."""
 
     @abstractmethod
     def _rolled_back(self, failure: str) -> Finalization: ...
@@ -250,7 +249,7 @@ class SessionWork(ABC):
         return bool(self._changes().claims)
 
     def closed(self) -> Result | None:
-        """Return the session's result if a deleted checkpoint prevents a rollback (UAH-390), or else None."""
+        """Return a result if a deleted checkpoint prevents a rollback, or else None (UAH-390)."""
         turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
@@ -266,7 +265,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return a rejection if the agent broke a rule that needs no tests to check (C03 c). Return None if not."""
+        """Return a rejection if the agent broke a rule, or else None (C03)."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -274,8 +273,7 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Return the ruling with its ledger entry. A rejection is written to the ledger immediately. An acceptance is
-        written later. A rejection because the agent showed no evidence (``no_evidence``) is also written later."""
+        """Return the ruling with its ledger entry, and write a rejection to the ledger."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
@@ -297,8 +295,6 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded rejection to the ledger, and return the entry. Return None if there is no recorded
-        rejection, or if its id is ``but``."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -345,15 +341,14 @@ class SessionWork(ABC):
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work, and return the session's result. If the provider demands a payment, the exit code
-        says that a person is needed."""
+        """Keep the unfinished work, and return the session's result."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
         needs_person = ending.provider is not None and ending.provider.kind == "money"
         return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
-        """End the session without a rollback, and return its result. A person decides about the work (UAH-390)."""
+        """End the session without a rollback, because a person decides about the work (UAH-390)."""
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
@@ -365,12 +360,11 @@ class SessionWork(ABC):
         return self._result("failed", "error", failure, finalization, finalized, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
-        """Return the exit code for a session that ended early for ``reason``. After `harness pause`, the code is 0."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
     def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, push_retry.Published]:
-        """Finalize the session and push. Retry a rejected push once, on top of the remote's commits (C30)."""
+        """Finalize the session and push, with one retry of a rejected push (C30)."""
         finalized = self._finalize(finalization)
         config = self._under_way.git_config
         push = push_retry.after_push(
@@ -420,7 +414,7 @@ class SessionWork(ABC):
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """Return the brief with the current settings. Its budget is the smallest of the three remaining budgets."""
+    """Return the brief with the current settings and budget."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
@@ -432,7 +426,6 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """Return the rules in ``tools:`` and the enabled MCP servers. Raise ``ConfigurationError`` for invalid settings."""
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,

@@ -19,8 +19,7 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit, and update the state. If the move fails, raise its error and change
-    nothing."""
+    """Move the branch to the undo's commit, and update the state."""
     path = project.store.reversal()
     undo_commit.decide(path, found)
     try:
@@ -34,7 +33,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Complete an interrupted undo and print a message. If the branch has moved to another commit, discard the undo."""
+    """Complete an interrupted undo, or discard it if the branch has moved."""
     path = project.store.reversal()
     found = undo_commit.decided(path)
     if found is None:
@@ -67,7 +66,6 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """Return a progress log entry in which the harness says ``told``."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 
