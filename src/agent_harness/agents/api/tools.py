@@ -30,7 +30,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool that the model can call. ``run`` gets arguments of the types in ``schema``."""
+    """Tool that the model can call. The arguments of ``run`` match ``schema``."""
 
     name: str
     description: str
@@ -171,8 +171,6 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """Return a function that checks the arguments and calls ``run``. If ``run`` fails, the answer is the error."""
-
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
         if wrong:
@@ -202,7 +200,6 @@ def _wrong(schema: Json, given: Json) -> str | None:
 
 
 def _text_of(path: Path, errors: str = "strict") -> str:
-    """Return a file's text with its line endings. Raise ``ValueError`` if the file is too large or not text."""
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:

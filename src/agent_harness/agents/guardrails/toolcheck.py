@@ -58,8 +58,8 @@ def hook_command(root: Path, rules: ToolRules) -> str:
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return a refusal in the format of the hook ``PreToolUse``, or "" if the call is allowed.
-    ``told`` contains the root and the rules as JSON."""
+    """Return a refusal for the hook ``PreToolUse``, or "" if the call is allowed."""
+    # ``told`` holds the root and the rules as JSON
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]
