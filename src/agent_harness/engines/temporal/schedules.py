@@ -54,9 +54,7 @@ def schedule_id(root: str) -> str:
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Carry out ``lth schedule`` for the long task in ``root``: create or change its schedule, or apply the verb in
-    ``options``. Return the output for the user. Raise ``UsageError`` for an invalid interval or two verbs, and
-    ``NothingEligible`` if the verb needs a schedule that does not exist."""
+    """Carry out ``lth schedule`` for the long task in ``root``, and return the output for the user."""
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")
@@ -155,8 +153,7 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run`` for one slice of a long task. Return the command's exit code and the task's state after the
-        slice."""
+        """Run one slice of a long task, and return its exit code and the task's state."""
         root = str(head.get("root"))
         if root not in self._roots:
             raise ApplicationError(
