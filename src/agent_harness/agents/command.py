@@ -88,7 +88,8 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return a message if the program is not installed, otherwise ``None``. Relative paths are not checked."""
+    """Return a message if the program is not installed, or None."""
+    # a relative path is not checked
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
@@ -242,7 +243,7 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the end of standard error as a text event."""
+        """Report the last lines of standard error as a text event."""
         # its lines are never read as events
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
@@ -313,7 +314,7 @@ class Printed:
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the refusal in the last lines of standard error or standard output, or ``None`` if there is none."""
+    """Return the refusal at the end of a program's output, or None."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 

@@ -178,7 +178,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return whether the user is signed in (None if unknown), and what shows it."""
+    """Return whether the user is signed in (None if unknown), and the evidence."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -226,7 +226,7 @@ def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str
 
 
 def _printed(words: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int | None, str]:
-    """Return exit status and output of a program. The status is None after a failure."""
+    # the status is None if the program cannot run or does not end
     output: list[bytes] = []
     take: Callable[[bytes], object] = output.append
     try:

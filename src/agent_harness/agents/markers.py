@@ -96,7 +96,7 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Types of actions that the agent reported by prefix."""
+    """Record of the action types for which the agent used prefixes such as ``[CMD:RUN]``."""
 
     # tool calls of these types get no rows
 
@@ -105,7 +105,6 @@ class Actions:
 
     @property
     def structured(self) -> bool:
-        """True if the agent has used a prefix."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:

@@ -27,7 +27,6 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a text setting, or ``None`` if it is not set. Raise ``ConfigurationError`` if it is empty or not text."""
     found = settings.get(name)
     if found is None:
         return None

@@ -180,7 +180,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that the turn changes but that now differ from the recording's start."""
+    """Return the turn's files whose content differs from the start of the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -296,7 +296,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays a cassette, or from a folder the cassette of each session."""
+    """Agent that replays a recording file, or one file per session from a folder."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)

@@ -113,7 +113,8 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the highest cost that ``ASSUMED`` allows, or None for an unknown model."""
+    """Return the cost at the prices in ``ASSUMED``, or None for an unknown model."""
+    # at the most expensive rates that may apply
     known = _family(model)
     if known is None:
         return None
@@ -290,7 +291,8 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return a line's JSON object (of a list, the last one), or None."""
+    """Return the JSON object on a line, or None."""
+    # the last one of a list
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

@@ -24,7 +24,7 @@ class EngineAddress:
     namespace: str
     pool: str  # or several pools, separated by commas: each is asked if the one before refuses a job
     remote: str
-    # seconds without one until another worker starts the job: more than any server outage to survive (SC-53)
+    # Without a heartbeat for so many seconds, another worker starts the job. Longer than server outages (SC-53).
     heartbeat: float = HEARTBEAT_SECONDS
     exchange: str = ""  # a folder with the same path on all machines, in place of the remote
     priority: int = 3  # 1 first, 5 last

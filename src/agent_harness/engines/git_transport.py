@@ -153,7 +153,7 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Delete the remote's refs of all jobs but ``at_work``, and return their new work as rescue refs."""
+        """Delete the remote's refs of jobs that do not run, and return new rescue refs."""
         # ``count`` gets the cost of a try before the deletion, perhaps more than once
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -392,7 +392,7 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files of a commit by path. Raise ``UnsafeTree`` if a bundle must not hold them."""
+    """Return the files of a commit by path. Raise ``UnsafeTree`` if a bundle must not contain one."""
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:

@@ -51,7 +51,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest records, with secrets masked and only the members that machines exchange."""
+    # with secrets masked
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

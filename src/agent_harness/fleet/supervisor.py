@@ -181,7 +181,7 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return the project's request for agents, or None if it needs or may have none."""
+        """Return the project's request for agents, or None if it gets no agents now."""
         # a used-up daily budget also ends the project's run
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
@@ -291,7 +291,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Record the cost and the new state after the end of a run of this supervisor."""
+        """Record the cost and the result of a run that has ended."""
         process = each.process
         if process is None or process.poll() is None:
             return

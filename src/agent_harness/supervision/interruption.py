@@ -42,7 +42,7 @@ class Stop:
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait, and return True. Return False as soon as a stop is requested."""
+        """Wait for ``seconds``. Return False as soon as a stop is requested."""
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -64,7 +64,7 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``, where only a second signal raises ``KeyboardInterrupt``."""
+        """Mark a block that polls ``requested``. Its first signal raises no exception."""
         self._listening += 1
         self._waits = waits
         try:
@@ -112,7 +112,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Pass termination signals during the block to the yielded ``Stop``."""
+    """Yield a ``Stop`` that receives the termination signals during the block."""
     # works only in the main thread
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):

@@ -75,7 +75,7 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event other than ``Finished``, which ``close`` records."""
+        """Record an event, except ``Finished``, which ``close`` records."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)

@@ -116,7 +116,7 @@ class StallState:
 class Stall(Monitor[StallState]):
     """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``."""
 
-    # A check finds the session stuck if, since the last one, no file changed, no test and fewer than three commands ran.
+    # A check finds the session stuck if, since the last one, no file changed, no test ran, and few commands ran.
     # The first stuck check causes a warning, and ``force_stop_after`` in a row a final wrap-up. When the context window
     # is half full, a session that has done no work gets a warning, unless it already has one.
     # Identical calls with identical answers and without a changed file cause a warning, and later a final wrap-up.

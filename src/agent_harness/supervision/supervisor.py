@@ -190,7 +190,7 @@ class Silence:
 
     @property
     def ends_at(self) -> float | None:
-        """Time of ``time.monotonic`` at which the silence is too long, or None."""
+        """Time (``time.monotonic``) at which the silence becomes too long, or None."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 

@@ -163,7 +163,6 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events for a request that the provider refused."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -184,7 +183,6 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the message in a provider's JSON refusal, or ``None`` if the body has another structure."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")

@@ -39,7 +39,7 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the project's rules allow. Shell commands end when ``interrupted`` returns True."""
+    """Return the tools that the project's rules allow."""
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
@@ -188,7 +188,6 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """Return a message about the first missing or mistyped argument, or ``None`` if all arguments are valid."""
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"

@@ -125,7 +125,7 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` requests JSON, because ``more`` sets no output format."""
+    """Return True if ``print_words`` adds the option for JSON output to ``more``."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
@@ -138,7 +138,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the output with the client's final JSON object replaced by the answer in it."""
+    """Return the output with the answer in place of the client's final JSON object."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):

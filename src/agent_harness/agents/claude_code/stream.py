@@ -95,7 +95,6 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Return the usage of a complete message line, or None if other lines count it."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -106,7 +105,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if counts.total() else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """Return the tokens in a result's totals that were not counted before, one entry per model."""
+        """Return the usage in ``result`` that was not counted before, by model."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)

@@ -102,7 +102,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """Return a work tree's git folder and, if the work tree is linked, the repository's too."""
+    """Return the git folders of a work tree (two if it is a linked work tree)."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -172,7 +172,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """Yield the names of the environment variables with the keys of the configured providers."""
+    """Yield the names of the environment variables that hold the configured providers' keys."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -193,7 +193,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return a command line of ``codex exec`` without the options of harness turns."""
+    """Return a ``codex exec`` command line, which reads the prompt from standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []

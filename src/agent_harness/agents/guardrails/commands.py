@@ -153,7 +153,7 @@ class _Judge:
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Return why a command is refused, and append its forms to ``forms``."""
+        """Append the command's forms to ``forms``. Return why it is refused, or None."""
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:

@@ -29,7 +29,8 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return why a tool call is refused, in one line, or ``None`` if it is allowed. MCP tools are not checked."""
+    """Return why a tool call is refused, or None if it is allowed."""
+    # MCP tools are not checked
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:

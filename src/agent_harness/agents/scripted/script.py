@@ -245,7 +245,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry whose condition is met and that has uses left, or ``None`` if there is no such entry."""
+    """Return the first entry with uses left whose condition is met, or None."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry

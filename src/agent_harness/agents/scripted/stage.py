@@ -22,7 +22,7 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Uses of each script entry, and sessions of each feature."""
+    """Counts of the uses of script entries, and the sessions of each feature."""
 
     # kept in the git directory, so that a rollback does not remove them
 

@@ -199,7 +199,7 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print why no further job is accepted, and return the youngest job if memory is short."""
+        """Print why no further job is accepted. If memory is short, return the youngest job."""
         # SC-41
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
