@@ -33,7 +33,6 @@ ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate 
 
 
 def line_of(data: bytes) -> str:
-    """Return a line of output as clean text."""
     return plain(data.decode("utf-8", "replace").strip("\r\n"))
 
 
@@ -96,7 +95,6 @@ def program_problem(program: str) -> str | None:
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the program's path. Raise ``ToolMissing`` if it is not installed."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)

@@ -126,7 +126,6 @@ def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return a record of each optional extra of this package."""
     return [
         {
             "name": name,
@@ -199,7 +198,6 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's own answer on whether the user is signed in, or ``None`` if the answer is unclear."""
     environment = process.scrubbed_environment(keep_agent_credentials=True)
     _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():

@@ -81,7 +81,6 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the settings in an ``agent:`` section. Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
@@ -119,6 +118,5 @@ class ClientAgent(Agent, Generic[Chosen]):
         return None
 
     def demand(self) -> None:
-        """Raise ``ToolMissing`` if the client cannot be started."""
         if why := self.problem():
             raise ToolMissing(why, hint=None if shutil.which(self.settings.program) else self.install)

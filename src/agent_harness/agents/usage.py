@@ -266,7 +266,6 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return the printed usage, or None if the input or output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None

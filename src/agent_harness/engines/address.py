@@ -32,7 +32,6 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Pools in the order in which the engine asks them to run a job."""
         return tuple(self.pool.split(","))
 
     @property

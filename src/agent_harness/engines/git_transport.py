@@ -198,7 +198,6 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the git server's command for an exchange folder, or None for any other remote."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -208,7 +207,6 @@ class Bundles:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Convert a ``TimedOut`` error in the ``with`` block into ``RemoteAway``."""
         try:
             yield
         except TimedOut as error:

@@ -137,7 +137,6 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return why ``path`` cannot be a project of the fleet, or None if it can."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)

@@ -80,7 +80,6 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """Return the cost in US dollars that the agents of a slice reported."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -259,7 +259,6 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -343,7 +342,6 @@ class FleetSupervisor:
         self._tell(each.member.path, f"{each.member.path}: {each.why}")
 
     def _stamp(self, each: _Watched) -> object:
-        """Return a value that changes whenever the project's items change."""
         if each.member.kind == slices.KIND:
             return slices.stamp(each.member.path)
         name = "features.json" if each.member.kind == "features" else "harness-tasks.json"
@@ -378,7 +376,6 @@ class FleetSupervisor:
         return []
 
     def _answer(self, each: _Watched) -> JsonObject:
-        """Return the last JSON object in the output of the project's run, or an empty object."""
         for line in reversed(self._printed(each)):
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -387,7 +384,6 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Set the number of agents of the project's run."""
         # a superfluous slot closes when its current attempt ends
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice

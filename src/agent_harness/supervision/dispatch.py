@@ -41,7 +41,6 @@ class RefusalPolicy:
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Return True if the run waits after ``refusal``, and False if the run fails."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
@@ -117,7 +116,6 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Take a slot for the agent if it needs one, or return why none is free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)

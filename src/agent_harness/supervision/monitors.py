@@ -101,7 +101,6 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the earliest deadline of all monitors, or None if there is none."""
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)

@@ -214,7 +214,6 @@ class Transcript:
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a line about an action of the harness to the transcript."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
@@ -293,7 +292,6 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """Return the transcript's line for the end of a turn."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

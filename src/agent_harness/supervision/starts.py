@@ -32,7 +32,6 @@ class StartCount:
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return an error if no more agents may be started for the item, or None."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:

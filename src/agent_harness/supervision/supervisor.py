@@ -43,7 +43,6 @@ class Evidence:
 
     @property
     def passed(self) -> bool:
-        """True if the latest result line reports passed tests and no failures or errors."""
         return " passed" in f" {self.result or ''}" and not re.search(r"failed|error", self.result or "")
 
     def after(self, event: Event) -> "Evidence":
@@ -300,7 +299,6 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Process events until the turn ends, and return its outcome."""
         try:
             self._listen()
         except HarnessError as error:
@@ -424,7 +422,6 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """Stop the agent, and process its remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)

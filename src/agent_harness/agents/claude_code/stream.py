@@ -135,7 +135,6 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the totals by model since the last result."""
         # an older client's totals are of the whole process: right only in the first result of a new conversation
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):

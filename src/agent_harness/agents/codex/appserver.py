@@ -370,7 +370,6 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True if the call stays inside the sandbox."""
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside

@@ -71,7 +71,6 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time in a message as ISO text, or None if there is none."""
     # a time without a zone is in this machine's zone
     wait = retry.find_wait(message, clock.now())
     if wait is None:

@@ -186,7 +186,6 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the command's words without leading assignments and shell keywords."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -198,7 +197,6 @@ class _Judge:
         return rest
 
     def _assigned(self, word: ShellWord) -> bool:
-        """Record a variable assignment. Return False if the word is not an assignment."""
         found = _ASSIGNMENT.fullmatch(word.written)
         if found:
             self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")

@@ -48,7 +48,6 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
 
 
 def resolved(path: str, start: str) -> str:
-    """Return the absolute path, with symbolic links resolved."""
     return os.path.realpath(os.path.join(start, os.path.expanduser(path)))
 
 
@@ -84,7 +83,6 @@ class WorkingFolder:
 
 
 def temporary() -> Iterator[str]:
-    """Yield the system's folders for temporary files, with symbolic links resolved."""
     yield os.path.realpath(tempfile.gettempdir())
     yield os.path.realpath("/tmp")  # noqa: S108
 

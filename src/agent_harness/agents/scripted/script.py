@@ -253,7 +253,6 @@ def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Scrip
 
 
 def load(path: Path) -> Script:
-    """Return the script in a YAML or JSON file. Raise ``ScriptError`` if the script is invalid."""
     found = _parsed(path)
     problems = list(_problems(found))
     if problems:

@@ -110,7 +110,6 @@ class Stage:
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Report a tool call. Return the id of the call."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -368,7 +367,6 @@ def _test_file(stage: Stage, feature: int) -> str:
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """Return a feature's test command from the script, ``.harness.yaml`` or the default."""
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
     return wanted.replace("{test_file}", _test_file(stage, feature))
 
@@ -385,7 +383,6 @@ def _configured(settings: Path) -> str | None:
 
 
 def test_file_of(text: str, feature: int) -> str | None:
-    """Return the feature's test file, or ``None`` if the feature is missing or has no test file."""
     return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
 
 

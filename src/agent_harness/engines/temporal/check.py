@@ -89,7 +89,6 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Return whether a new repository in the exchange folder accepts a push."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

@@ -187,7 +187,6 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Print a message once a minute while the Temporal server is unreachable."""
         # SC-55
         while True:
             await asyncio.sleep(clock.scaled(60.0))
@@ -511,7 +510,6 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove the local refs and files of a try."""
     # SC-57: only after its complete result is on the remote
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
@@ -521,7 +519,6 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of the job's running session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -530,7 +527,6 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return the try's cost so far in US dollars."""
     # the higher of the result's cost and the cost recorded before each model call
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
