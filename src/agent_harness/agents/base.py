@@ -24,20 +24,20 @@ class McpServer:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return the server as a JSON object, in the format of agent clients."""
         env = dict(self.env)
         return {"command": self.command[0], "args": list(self.command[1:]), **({"env": env} if env else {})}
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return JSON text in the file format of agent clients: ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
+    """Return the MCP servers as JSON, in the file format that agent clients read."""
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Rules for an agent's tools, from ``tools:``.
-    They are guard rails, not a sandbox. (features.md UAH-206..216, C32)"""
+    """Guard rails for an agent's tools, from ``tools:``. They are not a sandbox."""
+
+    # UAH-206..216, C32
 
     filesystem_enabled: bool = True
     allowed_paths: tuple[str, ...] = (".",)  # relative to the project
@@ -90,7 +90,7 @@ class Turn(ABC):
 
     @abstractmethod
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event. Return ``None`` after the timeout, or after ``Finished``, which is the last event."""
+        """Return the next event, or None if none arrives in time or the turn has ended."""
 
     @property
     @abstractmethod
@@ -99,7 +99,7 @@ class Turn(ABC):
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the agent and all its processes. Return when all have exited. The method may be called again."""
+        """End all processes of the agent, and wait for their exit. May be called again."""
 
     def steer(self, text: str) -> bool:
         """Send a message to the running agent. Return False if the agent cannot get the message."""
@@ -111,14 +111,12 @@ class Turn(ABC):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit that ended the agent, worded as a predicate such as "used 5 GiB of ...", or "" if no limit was
-        exceeded."""
+        """Phrase that names the resource limit that ended the agent, or ""."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Identity of the agent's process (pid, start time, boot id, run id), for use after a crash.
-        ``None`` if the agent runs inside the harness's process."""
+        """Record that identifies the agent's process after a crash, or None if it has no separate process."""
         return None
 
 
@@ -132,14 +130,13 @@ class Agent(ABC):
 
     @property
     def account(self) -> str:
-        """Account name for rate limits, without secrets. A refusal applies to all agents with this account name."""
+        """Account name, without secrets. Agents with the same account share rate limits."""
         return self.name
 
     def problem(self) -> str | None:
-        """Return the reason why this agent cannot start now, in one line, or ``None`` if it can. Nothing is started."""
+        """Return why this agent cannot start now, or None if it can."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the files in ``place`` do not fit this agent, because its turn could only damage them.
-        If the files fit, return ``None``. Nothing is started."""
+        """Return an error if a turn of this agent could only damage the files in ``place``."""
         return None

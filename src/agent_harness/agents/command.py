@@ -33,13 +33,12 @@ ERROR_LINES = 8  # of the end of a failed program's output, searched for a rate 
 
 
 def line_of(data: bytes) -> str:
-    """Return a line of output as clean text. Bytes that are not UTF-8 are replaced."""
     return plain(data.decode("utf-8", "replace").strip("\r\n"))
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers to a private file outside the project.
-    Return its path, or ``None`` if there are no servers. The caller removes the file."""
+    """Write the MCP servers to a private file outside the project, and return its path."""
+    # the caller removes the file
     if not brief.tools.mcp_servers:
         return None
     handle, name = tempfile.mkstemp(prefix=_prefix(brief.run_id), suffix=".json")
@@ -88,15 +87,14 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return a message if the program is not installed, otherwise ``None``. Relative paths are not checked."""
+    """Return a message if the program is not installed, or None."""
+    # a relative path is not checked
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the program's path. A name with a slash is relative to the project.
-    Raise ``ToolMissing`` if there is no such program."""
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -118,7 +116,7 @@ class CommandAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CommandAgent":
-        """Return the agent for ``agent: {kind: command, command: [...]}``. The command may also be a string."""
+        """Return the agent for ``agent: {kind: command, command: ...}``."""
         command = options.checked("command", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -131,7 +129,7 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name: the program's name and a digest of the command. Each command has its own account."""
+        # each command has its own account
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
@@ -139,7 +137,6 @@ class CommandAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn and send the prompt on stdin. Raise ``ToolMissing`` if the program is missing."""
         found = found_program(
             self.words[0], brief, "Check the command of --agent, HARNESS_AGENT or `agent:` in .harness.yaml"
         )
@@ -161,7 +158,7 @@ class CommandAgent(Agent):
 
 class CommandTurn(Turn):
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
-        """Follow a running program. At the end of the turn, remove the file ``servers`` (see ``servers_file``)."""
+        # the file ``servers`` is removed at the end of the turn
         self._running = running
         self._servers = servers
         self._ready: deque[Event] = deque()
@@ -175,7 +172,6 @@ class CommandTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or ``None`` after the timeout. Lines of text that have arrived become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -204,7 +200,6 @@ class CommandTurn(Turn):
 
     @property
     def process(self) -> Mapping[str, object]:
-        """Record of the agent's process, as ``process.end_orphans`` needs it."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
@@ -246,7 +241,8 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the last part of standard error as a text event. Lines on standard error are not read as events."""
+        """Report the last lines of standard error as a text event."""
+        # its lines are never read as events
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
             self._ready.append(Text("\n".join(["[standard error]", *lines])))
@@ -279,8 +275,7 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the refusal in the last line that reports one, or ``None`` if there is none.
-    A time to wait is used only if it has a unit. A reset time is used only if it has a time zone."""
+    """Return the provider's refusal in the last line that reports one, or None."""
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
@@ -317,13 +312,13 @@ class Printed:
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the refusal in the last lines of standard error or standard output, or ``None`` if there is none."""
+    """Return the refusal at the end of a program's output, or None."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return ``None``, for programs that use no provider and therefore report no refusal."""
+    """Return None, because the program uses no provider."""
     return None
 
 
@@ -336,8 +331,7 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn of a program with arguments, or of shell text. At the end of the turn, remove the file ``servers``
-    (see ``servers_file``). Raise ``ToolMissing`` or ``Refused`` if the program cannot be started."""
+    """Start a turn of a program or of shell text, and return the turn."""
     kept = printed or Printed()
     with removed_on_error(servers):
         running = process.start(
@@ -396,7 +390,6 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name, or the agent's name if the account is unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:

@@ -77,7 +77,7 @@ KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """Known facts about one agent. ``spec`` is its name as a value of ``--agent``."""
+    """Known facts about one agent. ``spec`` is the agent's value for ``--agent``."""
 
     spec: str
     program: str | None  # its path; ``None`` if none is needed, or if it is missing
@@ -102,8 +102,7 @@ class FoundAgent:
 
     @property
     def sign_in(self) -> str | None:
-        """Command with which the user can sign in.
-        ``None`` if the command is unknown, or if it is not certain that the user is signed out."""
+        """Command to sign in. None if it is unknown or the user may be signed in."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
@@ -127,7 +126,6 @@ def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return each extra of this package as ``name``, ``serves``, ``installed`` and the ``install`` command."""
     return [
         {
             "name": name,
@@ -145,8 +143,7 @@ def keys(environ: Mapping[str, str]) -> list[str]:
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the agent that a run without ``--agent`` uses, and the source of this choice.
-    ``problem`` says why the agent cannot start, or is ``None``."""
+    """Return the default agent as a record of its kind, source, problem and hint."""
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -157,7 +154,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """Return the facts about one agent. ``name`` is its program, or "" if the agent needs only a key."""
+    # ``name`` is the agent's program, or "" if it needs only a key
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -180,8 +177,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return two values. The first says whether the user is signed in, or is ``None`` if this is unknown.
-    The second names the sign: a key, the program's own report or a file."""
+    """Return whether the user is signed in (None if unknown), and the evidence."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -202,7 +198,6 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's own answer on whether the user is signed in, or ``None`` if the answer is unclear."""
     environment = process.scrubbed_environment(keep_agent_credentials=True)
     _, text = _printed([program, *words], environment, VERSION_SECONDS)
     for answer, words_of_it in SAID.items():
@@ -221,8 +216,7 @@ line.
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the first line of the ``--version`` output that contains a version number and is not a warning.
-    If there is none, return the first line. Return ``None`` after a failure or timeout."""
+    """Return the program's version line, or None after a failure or timeout."""
     code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
     said = [line.strip() for line in text.strip().split("\n")]
     first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])
@@ -230,7 +224,7 @@ def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str
 
 
 def _printed(words: list[str], environment: Mapping[str, str], seconds: float) -> tuple[int | None, str]:
-    """Return exit status and output of a program. The status is ``None`` if the program cannot run or does not end."""
+    # the status is None if the program cannot run or does not end
     output: list[bytes] = []
     take: Callable[[bytes], object] = output.append
     try:

@@ -39,19 +39,16 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one model call, never a running total. ``input_tokens`` counts uncached tokens. The context
-    window contains the sum of the four counts, or ``context_tokens`` if that is set. ``model`` is the model that
-    answered, if reported. An event with ``told_usd`` is not about one call. It reports the cost of all calls since the
-    last such event."""
+    """Token counts of one model call, never a running total."""
 
-    input_tokens: int = 0
+    input_tokens: int = 0  # uncached
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     cost_usd: float | None = None
-    told_usd: float | None = None
-    context_tokens: int | None = None
-    model: str | None = None
+    told_usd: float | None = None  # if set: not of one call, but the cost of all calls since the last such event
+    context_tokens: int | None = None  # None: the sum of the four counts
+    model: str | None = None  # that answered, if reported
 
     @property
     def context(self) -> int:
@@ -72,7 +69,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """End of the agent's turn. ``ok`` means that the turn ended normally. It does not mean that the work is correct."""
+    """End of the agent's turn. ``ok`` says nothing about whether the work is correct."""
 
     ok: bool = True
     message: str = ""
@@ -88,8 +85,8 @@ Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """Return the event in a record, or ``None`` if its ``type`` is unknown. Invalid values raise no error: an invalid
-    token count becomes 0, and an invalid text becomes "". All texts are made ``plain``, and deep nesting is cut."""
+    """Return the event in a record, or None if its ``type`` is unknown."""
+    # invalid values raise no error: a token count becomes 0, and a text becomes ""
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
     return make(record) if make else None
@@ -116,7 +113,6 @@ def object_of_line(line: str | bytes) -> dict[str, Any] | None:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a JSON object, otherwise an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
@@ -125,8 +121,7 @@ def _count(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Return the text without terminal codes, control characters and lone surrogates.
-    Carriage returns inside a line become line endings."""
+    """Return the text without terminal codes, control characters and lone surrogates."""
     if "\x1b" in text:
         text = _TERMINAL.sub("", text)
     if text.isprintable():

@@ -16,14 +16,12 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """Return the command line of Kimi's print mode, which approves all tool calls.
-    The prompt goes to standard input."""
+    """Return the command line of Kimi's print mode, which approves all tool calls."""
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 
 
 def account() -> str:
-    """Return the account name. It contains a digest of the API key or, without a key, only the client's name."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 

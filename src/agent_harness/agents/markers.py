@@ -37,7 +37,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return the row for a line with a prefix, or ``None`` if the line has no prefix or no usable data."""
+    """Return the row for a line such as ``[CMD:RUN] make``, or None for any other line."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -66,7 +66,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command line of a shell tool, or "" if it is unknown. Return ``None`` for any other tool."""
+    """Return the command of a shell tool's call, or None for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -80,7 +80,8 @@ def shell_command(call: ToolCall) -> str | None:
 
 
 def row_of_call(call: ToolCall) -> Row | None:
-    """Return a row for a call that runs a command or uses a file, or ``None`` for any other call. (UAH-428..429)"""
+    """Return a row for a call that runs a command or uses a file, or None."""
+    # UAH-428..429
     command = shell_command(call)
     if command is not None:
         return {"type": "cmd_run", "cmd": command[:LIMIT]}
@@ -95,20 +96,19 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Record of the prefixes that the agent has used.
-    If the agent reports actions of a type by prefix, its tool calls of this type get no rows."""
+    """Record of the action types for which the agent used prefixes such as ``[CMD:RUN]``."""
+
+    # tool calls of these types get no rows
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
 
     @property
     def structured(self) -> bool:
-        """True if the agent used a prefix. False if all its actions were read from tool calls and test results."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the record with ``event`` added, and the rows to store, each with its ``source``.
-        After ``MOST_ROWS`` rows, a last row of the type ``rows_left_out`` is added."""
+        """Return the record with ``event`` added, and the rows to store for this event."""
         known, rows = self._rows(event)
         if not rows:
             return known, ()

@@ -27,7 +27,6 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a text setting, or ``None`` if it is not set. Raise ``ConfigurationError`` if it is empty or not text."""
     found = settings.get(name)
     if found is None:
         return None
@@ -37,7 +36,6 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return a setting, or ``default`` if it is not set. Raise ``ConfigurationError`` if it is not in ``allowed``."""
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -45,7 +43,6 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a list setting, empty if it is not set. Raise ``ConfigurationError`` if it is not a list of strings."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
         raise ConfigurationError(f"agent.{name} must be a list of strings")
@@ -53,23 +50,20 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return an account name that contains the digest of ``key``, or else the login folder ``place``, or else only the
-    provider. Nobody can compute the key from its digest."""
+    """Return an account name that identifies the login but does not reveal the key."""
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return f"{provider}:{place}" if place else provider
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return ``own`` or the model chosen in the settings, whichever is set.
-    If both are set, return ``own`` if ``wins`` is true."""
+    """Return ``own`` or the model in the settings. If both are set, ``wins`` selects ``own``."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return a setting, or ``default`` if it is not set. Raise ``ConfigurationError`` if it is not true or false."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -78,7 +72,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings that every client has. Subclasses add settings of one kind of client, read by their method ``own``."""
+    """Settings that every client has. Subclasses read further settings in ``own``."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -87,7 +81,6 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the settings in an ``agent:`` section. Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
@@ -101,7 +94,7 @@ Chosen = TypeVar("Chosen", bound=ClientSettings)
 
 
 class ClientAgent(Agent, Generic[Chosen]):
-    """Agent that runs a third-party client. Most clients accept messages while they work."""
+    """Agent that runs a third-party client."""
 
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
     settings_class: type[Chosen]
@@ -112,12 +105,11 @@ class ClientAgent(Agent, Generic[Chosen]):
 
     @classmethod
     def from_words(cls, text: str) -> Self:
-        """Return the agent for ``--agent KIND`` or ``--agent KIND:MODEL``. ``text`` is the model, or ""."""
+        """Return the agent for ``--agent KIND`` or ``--agent KIND:MODEL``."""
         return cls(cls.settings_class(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """Return the agent for an ``agent:`` section. Only settings that ``settings_class`` has are allowed."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:
@@ -126,6 +118,5 @@ class ClientAgent(Agent, Generic[Chosen]):
         return None
 
     def demand(self) -> None:
-        """Raise ``ToolMissing`` if the client cannot be started."""
         if why := self.problem():
             raise ToolMissing(why, hint=None if shutil.which(self.settings.program) else self.install)

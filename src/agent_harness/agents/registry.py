@@ -43,10 +43,8 @@ def resolve(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> Agent:
-    """Return the agent to run.
-    The first source that is set decides: ``spec`` (command line), ``environ``, ``configured`` (the ``agent:`` setting),
-    a client on PATH. A file in the settings is relative to ``root``, any other file to the current folder. Raise
-    ``UsageError`` or ``ConfigurationError``, each with the next step. Nothing is started."""
+    """Return the agent that the command line, environment, settings or PATH names, in this order."""
+    # Nothing is started. A file in the settings is relative to ``root``, any other to the current folder.
     if spec is not None:
         return from_spec(spec, source="--agent")
     if environ.get("HARNESS_AGENT"):
@@ -69,9 +67,7 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """Return the agent to run and, after it, the agents that replace it while its provider refuses requests. The agents
-    come from ``specs``, in this order. If ``specs`` is empty, ``resolve`` selects the first agent, and the setting
-    ``agent.fallback`` names the others. Raise the errors of ``resolve``."""
+    """Return the agent to run, then those that replace it while its provider refuses requests."""
     if specs:
         return tuple(from_spec(spec, source="--agent") for spec in specs)
     first = resolve(None, configured=configured, environ=environ, root=root)
@@ -92,8 +88,7 @@ def _fallback(given: object, root: Path | None) -> Agent:
 
 
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
-    """Return the agent for ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``.
-    The last form is the ``agent:`` section of a feature project as JSON."""
+    """Return the agent for ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``."""
     if spec.strip().startswith("{"):
         return from_mapping(_settings_in(spec, source))
     kind, colon, text = spec.strip().partition(":")
@@ -150,7 +145,7 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """Return an error with the next step for a user with only a provider's key, or ``None`` if no key is set."""
+    """Return an error for a user who has only a provider's key, or None if no key is set."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:
@@ -167,8 +162,7 @@ def _to_install() -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the agent kind that the user probably meant, or ``None`` if no kind is similar.
-    Program names and misspelt kinds are recognized."""
+    """Return the agent kind that the user probably meant, or None if none is similar."""
     from difflib import get_close_matches
 
     by_program = {**{name: f"acp:{name}" for name in _module_of("acp").KNOWN}, **CLIENTS}

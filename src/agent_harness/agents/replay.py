@@ -52,7 +52,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 @dataclass(slots=True)
 class TreeStep:
-    """Files with their new content. If the step has a message, the files are also committed with this message."""
+    """Files with their new content. A step with a message is also a commit."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -68,8 +68,7 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the path of a cassette (recording file). If ``path`` is a folder, return the file of ``session`` in it.
-    If not, return ``path`` itself. Raise ``ConfigurationError`` if the file is missing."""
+    """Return the path of the session's cassette (recording file). Raise ``ConfigurationError`` if it is missing."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -149,9 +148,7 @@ _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Return records of the changes between two commits or trees. Each new commit has its own record, unless the agent
-    rewrote history. The last record contains the uncommitted changes. Files over the size limits are listed without
-    content."""
+    """Return one record per new commit, and one for the uncommitted changes."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -165,8 +162,7 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply the file changes. With a ``message``, also commit them. Return the paths without recorded content. Raise
-    ``UnsafeTree`` for a path outside the project, in git's own folder or behind a symbolic link."""
+    """Apply the file changes, and return the paths without recorded content. Raise ``UnsafeTree`` for unsafe paths."""
     known = [one for one in files if isinstance(one.get("path"), str)]
     paths = [_checked(git, str(one["path"])) for one in known]
     missing = []
@@ -184,7 +180,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that the turn changes and whose content now differs from before the recording."""
+    """Return the turn's files whose content differs from the start of the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -300,7 +296,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays the cassette file at ``path``, or a session's file if ``path`` is a folder of cassettes."""
+    """Agent that replays a recording file, or one file per session from a folder."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -316,7 +312,7 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ReplayAgent":
-        """Return the agent for ``agent: {kind: replay, file: FILE}``. ``pace: recorded`` keeps the recorded pauses."""
+        """Return the agent for ``agent: {kind: replay, file: FILE, pace: ...}``."""
         options.checked("replay", settings, ("file", "pace"))
         file, pace = settings.get("file"), settings.get("pace", "fast")
         if not isinstance(file, str) or not file:
@@ -329,12 +325,9 @@ class ReplayAgent(Agent):
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if the files in ``place`` differ from those when the recording began, otherwise ``None``."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Start the replay of one round. Raise ``ConfigurationError`` if there is no cassette.
-        Raise ``UnsafeTree`` if the files differ from those at the start of the recording."""
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal
@@ -359,7 +352,9 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
 
 
 class ReplayTurn(Turn):
-    """One replayed turn, in this process. The files change immediately before the turn's last event."""
+    """Replay of one recorded turn, in this process."""
+
+    # the files change immediately before the last event
 
     def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
         self._brief = brief
@@ -374,8 +369,6 @@ class ReplayTurn(Turn):
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, immediately or at its recorded time.
-        Return ``None`` after the timeout, and after ``Finished`` was returned."""
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
@@ -394,7 +387,7 @@ class ReplayTurn(Turn):
         return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the turn. Its remaining file changes are skipped."""
+        # the remaining file changes are skipped
         if not self._ended:
             self._changes.clear()
             self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
@@ -408,8 +401,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Change the files. Return ``None`` if there is no problem.
-        If there is one, return its message, and True if the turn must fail."""
+        """Change the files. After a problem, return a message and whether the turn must fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

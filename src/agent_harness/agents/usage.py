@@ -18,7 +18,9 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price of a model in US dollars per million tokens. There is no separate price for cached input. (UAH-418)"""
+    """Price of a model in US dollars per million tokens."""
+
+    # UAH-418: no separate price for cached input
 
     input_usd: float
     output_usd: float
@@ -84,9 +86,7 @@ more.
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return the cost of a call in US dollars, or ``None`` if it is unknown. A cost that the agent reported is
-    preferred. Next is the fixed price in ``PRICES``, and then the price list. If the agent reported a model, this model
-    is used instead of ``model``."""
+    """Return the cost of a call in US dollars, or None if it is unknown."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     name = usage.model or model or ""
@@ -98,13 +98,13 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if the cost of this model's calls comes from ``ASSUMED`` when the client reports no cost."""
+    """Return True if ``ASSUMED`` is the only source of this model's price."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return a model's price in ``ASSUMED``, or ``None`` if it has none.
-    Provider prefixes and dates in model names are ignored."""
+    """Return a model's price in ``ASSUMED``, or None if it has none."""
+    # provider prefixes and dates in model names are ignored
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -113,8 +113,8 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost according to ``ASSUMED``, with the most expensive rates that may apply.
-    Return ``None`` for an unknown model."""
+    """Return the cost at the prices in ``ASSUMED``, or None for an unknown model."""
+    # at the most expensive rates that may apply
     known = _family(model)
     if known is None:
         return None
@@ -126,8 +126,7 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the cost according to the genai-prices list, or ``None`` if the list or the model is missing.
-    In ``PROVIDER/MODEL`` or ``PROVIDER:MODEL``, the first part selects the provider whose price is used."""
+    """Return the cost according to the genai-prices list, or None if it is unknown."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed
@@ -170,16 +169,17 @@ class Totals:
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost in US dollars, or ``None`` if a call has no known price. The cost is 0.0 if no call was reported."""
+        """Cost in US dollars, or None if a call has no known price."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """Return the cost to compare with a budget. Calls without a known price are counted at ``SAMPLE_PRICE``."""
+        """Return the cost to compare with a budget."""
+        # calls without a known price count at ``SAMPLE_PRICE``
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Return the totals after one more model call, or after a cost report for earlier calls."""
+    """Return the totals after ``usage``, which is one more call or a cost report."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -200,7 +200,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals after a cost report. The reported cost replaces the cost counted since the last report."""
+    """Return the totals with the reported cost in place of the cost counted since the last report."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -213,17 +213,15 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of two totals. The context size comes from ``second``, the newer one, if it has any calls."""
+    """Return the sum of two totals, with the context size of the newer ``second``."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """Return the expected cost of ``left`` open items, based on the costs of the ``proven`` items. ``per_item_usd`` and
-    ``total_usd`` are pairs: the lower and the upper quartile. All other cost in ``spent_usd`` (rejected work, plans,
-    cleanups) is distributed over the proven items. If no cost is known, both pairs are ``None``, and ``unknown``
-    contains the reason. A cost of zero counts as not reported."""
+    """Return the expected cost of ``left`` open items, from the costs of proven items."""
+    # pairs are quartiles; other cost (rejected work, plans, cleanups) is spread over the proven items
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
     if not known:
@@ -256,11 +254,10 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """Usage that a client printed. A number that the client does not report is ``None``.
-    ``input_tokens`` excludes cached tokens."""
+    """Usage that a client printed. A number is None if the client did not report it."""
 
     total_tokens: int  # input and output
-    input_tokens: int | None = None
+    input_tokens: int | None = None  # uncached
     output_tokens: int | None = None
     cached_tokens: int | None = None
     cost_usd: float | None = None
@@ -269,7 +266,6 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return the usage with valid numbers, or ``None`` if the input count or output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -283,7 +279,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on lines that contain ``mark``, beginning with the last line."""
+    """Yield the JSON objects on lines that contain ``mark``, from the last line to the first."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -294,7 +290,8 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the JSON object on a line, or ``None``. If the line contains a list, return the list's last object."""
+    """Return the JSON object on a line, or None."""
+    # the last one of a list
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

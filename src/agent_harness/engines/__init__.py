@@ -15,11 +15,7 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """Return the engine for a run, or None for the URL ``local:``, whose workers are processes on this machine.
-
-    ``folder`` contains the records of the project's parallel runs. ``refs`` is the ref folder for the project's jobs on
-    the git remote. Raise ``UsageError`` for an invalid URL, and ``ToolMissing`` if the extra ``temporal`` is not
-    installed."""
+    """Return the engine for a URL, or None for ``local:``. Raise ``UsageError`` for an invalid URL."""
     address = address_of(url)
     if address is None:
         return None

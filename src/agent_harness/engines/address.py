@@ -17,27 +17,21 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Parsed value of ``--engine``.
-
-    ``heartbeat`` is a number of seconds. If a worker sends no heartbeat for this time, another worker starts the job.
-    The value must be longer than any server outage that jobs should survive (SC-53). ``pool`` may list several pools,
-    separated by commas. If one pool refuses a job, the engine asks the next pool. Code is exchanged through the git
-    remote ``remote``, or through ``exchange``, a folder with the same path on all machines. ``priority`` (1 first, 5
-    last) and ``weight`` order the jobs of several projects if there are too few workers."""
+    """Parsed value of ``--engine``."""
 
     host: str
     port: int
     namespace: str
-    pool: str
+    pool: str  # or several pools, separated by commas: each is asked if the one before refuses a job
     remote: str
+    # Without a heartbeat for so many seconds, another worker starts the job. Longer than server outages (SC-53).
     heartbeat: float = HEARTBEAT_SECONDS
-    exchange: str = ""
-    priority: int = 3
+    exchange: str = ""  # a folder with the same path on all machines, in place of the remote
+    priority: int = 3  # 1 first, 5 last
     weight: float = 1.0
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Pools in the order in which the engine asks them to run a job."""
         return tuple(self.pool.split(","))
 
     @property
@@ -96,8 +90,7 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Return the engine URL with the exchange folder of the option ``--exchange``. Raise ``UsageError`` if the URL is
-    ``local:`` or invalid."""
+    """Return the engine URL with this exchange folder. Raise ``UsageError`` for ``local:``."""
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
@@ -107,8 +100,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the engine URL with the project's priority and weight. A priority or weight that the URL already has
-    stays. Raise ``UsageError`` if the URL is invalid."""
+    """Return the engine URL with this priority and weight, unless the URL already sets them."""
     if address_of(url) is None:
         return url
     said = dict(parse_qsl(urlsplit(url).query))

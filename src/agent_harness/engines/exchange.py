@@ -35,8 +35,7 @@ def is_exchange(remote: str, project: str) -> bool:
 
 
 def made(folder: str, project: str) -> str:
-    """Return the path of a project's repository in the exchange folder ``folder``. Create the repository if it is
-    missing. Raise ``PreflightFailed`` if the folder is missing, or if the repository is unsafe or cannot be created."""
+    """Return the path of the project's repository in an exchange folder, and create it if missing."""
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
         raise PreflightFailed(
@@ -54,8 +53,8 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create a bare repository under a temporary name, then rename it to ``path``. So readers never see a partial
-    repository."""
+    """Create a bare repository, and rename it to ``path`` when it is complete."""
+    # so that readers never see a partial repository
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:
@@ -71,9 +70,8 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the command line of the git server program ``program`` for the repository at ``path``. The command's
-    options prevent git from running code of the repository, and allow a repository of another user. Raise
-    ``UnsafeTree`` if the harness did not create the repository."""
+    """Return the command line of a git server for the repository at ``path``."""
+    # the options keep git from running code of the repository, and allow a repository of another user
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
     return " ".join(["git", *(f"-c {shlex.quote(each)}" for each in given), program])
@@ -101,8 +99,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _holds_a_link(path: str) -> bool:
-    """Return True if git could leave the repository through a symbolic link or an alternates file. The search covers
-    the top folder, ``refs`` and the first level of ``objects``."""
+    """Return True if git could leave the repository through a link or an alternates file."""
     with os.scandir(path) as found:
         top = [*found]
     if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):

@@ -54,8 +54,7 @@ class RemoteAway(HarnessError):
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the ref folder on the remote that the engine message ``head`` names. Raise ``JobRefused`` if the name is
-    invalid."""
+    """Return the ref folder that a message names. Raise ``JobRefused`` if it is invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -81,8 +80,7 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job unless the remote already has it, and return its ``ref`` and commit (``sha``). Repeated calls are
-        safe."""
+        """Push a job unless the remote has it, and return its ``ref`` and commit (``sha``)."""
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -110,10 +108,8 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetch the accepted result of a job that the message ``head`` announces, and store the result in ``folder``.
-
-        The result's candidate and rescues become refs of the project. ``result.json`` is written last. Raise
-        ``UnsafeTree`` if the result is invalid."""
+        """Store the announced result of a job in ``folder``. Raise ``UnsafeTree`` if it is invalid."""
+        # ``result.json`` is written last, after the files and refs that it names
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
             raise UnsafeTree(f"the result of {job.id} refers to {ref!r}, which belongs to another job")
@@ -157,11 +153,8 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch and then delete the remote's refs of all jobs that are not in ``at_work``. Return the new rescue refs.
-
-        ``only`` limits the call to one job id. Late results and saved work that were not counted yet become rescues.
-        Before the deletion, ``count`` is called with the job id, the try and the try's cost in US dollars. ``count``
-        may be called more than once for one try."""
+        """Delete the remote's refs of jobs that do not run, and return new rescue refs."""
+        # ``count`` gets the cost of a try before the deletion, perhaps more than once
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
         known = self.remote_refs(f"{mine}{only}*") | self.remote_refs(f"{JOBS}/{self.project}/{only}*")
@@ -186,8 +179,8 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits with work in the fetched ref ``ref``, and the known cost of the try in US dollars. A ref
-        of saved work points to the work itself. Any other ref points to a commit whose parents are the work."""
+        """Return the commits with work in a fetched ref, and the try's cost in US dollars."""
+        # a ref of saved work points to the work; any other points to a commit whose parents are the work
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
         told = _object(_contents(self.git, sha).get(RESULT, b""))
@@ -195,8 +188,7 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return the remote's refs that match ``pattern``, each with its commit. Raise ``RemoteAway`` if the remote
-        fails."""
+        """Return the remote's refs that match ``pattern``, with their commits. Raise ``RemoteAway`` if that fails."""
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -206,8 +198,6 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the command of the git server ``program`` if the remote is an exchange folder, or None for any other
-        remote."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -217,7 +207,6 @@ class Bundles:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Convert a ``TimedOut`` error in the ``with`` block into ``RemoteAway``."""
         try:
             yield
         except TimedOut as error:
@@ -254,8 +243,7 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch the job that the message ``head`` announces into ``folder``. Return the job with paths of this machine,
-        ready to run in ``workspace``. Raise ``JobRefused`` if the fetched job differs from the message."""
+        """Fetch the announced job, and return it with paths of this machine. Raise ``JobRefused`` if it is invalid."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
             raise JobRefused(f"{ref!r} is not a job ref")
@@ -298,7 +286,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit with the latest work that earlier tries of a job saved, or None if no work was saved."""
+        """Return the commit with the work that a job saved last, or None if it saved none."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -308,14 +296,13 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push unfinished work and the cost of the try, and return the ref of the work. ``kind`` is ``saved`` or
-        ``left``. ``spent`` is in US dollars."""
+        """Push a try's unfinished work and its cost, and return the ref of the work."""
+        # ``kind`` is "saved" or, for work that a killed worker left, "left"
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """Return a list with the refspec that pushes the cost of a try. The list is empty if ``spent`` is 0."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -323,8 +310,8 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push the commits and the cost in US dollars of a try without a result, and return the new refs. Commits that
-        the remote already has are skipped, so repeated calls are safe."""
+        """Push the commits and the cost of a try without a result, and return the new refs."""
+        # commits that the remote has are skipped, so repeated calls are safe
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
         if mine in there:
@@ -339,11 +326,8 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with all its commits, and return the message that announces the result.
-
-        The result includes the rate limits noted since ``began``, the start of the try. It includes logs up to the
-        total size that the receiver accepts, and its member ``left_out`` lists the other logs. Raise ``RemoteAway`` if
-        the push fails."""
+        """Push the result in ``folder`` with its commits, and return the message that announces it."""
+        # logs beyond the size that the receiver accepts are only listed, in ``left_out``
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
         kept = [str(each) for each in result.pop("rescues", None) or []]
@@ -378,14 +362,13 @@ class Bundles:
 
 
 def _try_of(ref: str) -> str:
-    """Return the number of the try if ``ref`` is the ref of a try's result or cost. For any other ref, return "1"."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work: the try, whether a killed worker left the work, and the save
-    number."""
+    """Return a sort key for a ref of saved work."""
+    # a try's last work is what a killed worker left
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
@@ -407,8 +390,7 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files in the tree of the commit ``sha``, by path. Raise ``UnsafeTree`` if the tree is too large, or
-    contains symbolic links or unsafe file names."""
+    """Return the files of a commit by path. Raise ``UnsafeTree`` if a bundle must not contain one."""
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:

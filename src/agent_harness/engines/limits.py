@@ -22,20 +22,19 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """Return the rate limits that the coordinator sends with a job. These are the limits of API keys and of accounts on
-    other machines."""
+    """Return the rate limits that the coordinator sends with a job."""
+    # those of API keys and of accounts on other machines
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the rate limits that a worker reports. These are all limits of API keys, and any limit noted since
-    ``since``."""
+    """Return the rate limits that a worker reports: those of API keys, and any noted since ``since``."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the rate limits in ``records``, which the machine ``host`` reported. If ``of_others`` is set, also store
-    the limits of accounts that exist only on that machine, such as logins."""
+    """Store the rate limits that the machine ``host`` reported."""
+    # with ``of_others``, also those of accounts that exist only on that machine, such as logins
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
         account = _name(each) if isinstance(each, dict) else ""
@@ -52,7 +51,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest records, at most ``MOST``, with only the members that machines exchange. Mask secrets."""
+    # with secrets masked
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

@@ -14,9 +14,8 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the maximum number of concurrent agents for each account that has a limit. It is the lowest of three
-    numbers: in fleet.yaml, in ``host.json``, and in the account's throttle. If agents run on other machines, only
-    fleet.yaml counts."""
+    """Return the maximum number of concurrent agents for each account that has a limit."""
+    # the limits of this machine do not count if agents run on other machines
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
         return found
@@ -30,8 +29,7 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account that ``name`` means. If ``name`` is an agent kind, with or without ``:login``, return the
-    account of this agent. Return any other name unchanged."""
+    """Return the account of the agent kind ``name``, or ``name`` itself if it is not a kind."""
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name
@@ -42,7 +40,7 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """Return the account of the first agent of a project's run, or an empty text if the account is unknown."""
+    """Return the account of the project's first agent, or "" if it is unknown."""
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

@@ -54,8 +54,7 @@ def usual_file() -> str:
 
 
 def read(file: str) -> Roster:
-    """Return the projects and limits in ``file``. Raise ``NothingEligible`` if the file is missing, and
-    ``ConfigurationError`` if it is invalid."""
+    """Return the projects and limits in fleet.yaml. Raise ``NothingEligible`` if the file is missing."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -138,7 +137,6 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return the reason why this path cannot be a project of the fleet, or None if there is no such reason."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -217,7 +215,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml or remove it, and return a sentence about the result. Comments in the file stay."""
+    """Add a project to fleet.yaml or remove it, and return a sentence about the result."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

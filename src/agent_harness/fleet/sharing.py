@@ -31,8 +31,8 @@ class SlotRequest:
 
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the number of agents for each project that gets at least one agent. No agent stays idle while a project
-    may use it. ``rooms`` contains the maximum number of agents for each limited account, over all projects."""
+    """Return the number of agents for each project that gets at least one."""
+    # no agent stays idle while a project may use it; ``rooms`` limits the agents of each account
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
         if request.count > 0:
@@ -51,8 +51,7 @@ def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int
 
 
 def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
-    """Assign up to ``agents`` agents, each to the project with the smallest virtual time (start-time fair queueing).
-    Return the number of assigned agents."""
+    """Assign up to ``agents`` agents by start-time fair queueing, and return how many were assigned."""
     count = [found.get(request.project, 0) for request in requests]
     heap = [
         ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(requests) if count[n] < w.count
@@ -85,8 +84,8 @@ class FairClock:
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, each with its weight. A new project starts with at least the lowest
-        ratio of agent-minutes to weight among the earlier projects."""
+        """Set the projects that want agents now, each with its weight."""
+        # a new project starts at the lowest agent-minutes per weight of the others
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)
@@ -98,5 +97,4 @@ class FairClock:
         self._minutes[project] = self.minutes(project) + minutes
 
     def as_record(self) -> dict[str, float]:
-        """Return the agent-minutes of all projects, to be stored for the next supervisor process."""
         return {project: round(minutes, 2) for project, minutes in self._minutes.items()}

@@ -21,8 +21,8 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command for one slice of a long task. It names at most two agents, those in the project's row in
-    fleet.yaml. If the row names no agent, ``lth`` uses the agents of the task itself."""
+    """Return the command for one slice of a long task."""
+    # without agents in fleet.yaml, ``lth`` uses those of the task
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -30,8 +30,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice of the long task in ``path``, in the format of a run's snapshot. Return None if no slice
-    runs."""
+    """Return the running slice of a long task in the form of a run's snapshot, or None."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -40,13 +39,11 @@ def under_way(path: str) -> JsonObject | None:
 
 
 def stamp(path: str) -> object:
-    """Return a value that changes when the contract file or the checkpoint file of the long task changes."""
     return [files.stamp_of(os.path.join(path, name)) for name in ("task.json", "checkpoint.json")]
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the fleet's name for the state of the long task, the reason for this state, and the seconds to wait. The
-    seconds are None unless the task waits. Raise ``HarnessError`` if the task cannot be loaded."""
+    """Return the long task's state in the fleet, the reason, and the seconds to wait, if any."""
     from agent_harness.protocols.longtask.api import LongTask
 
     answer, _ = LongTask(path).next()
@@ -57,7 +54,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the agent of the next slice, or an empty text if the account is unknown."""
+    """Return the account of the next slice's agent, or "" if it is unknown."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -70,7 +67,7 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the JSON answer in the output of ``lth run``, or an empty object if the slice could not start."""
+    """Return the JSON answer in the output of ``lth run``, or an empty object if there is none."""
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")
@@ -83,7 +80,6 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """Return the cost in US dollars that the agents of a slice reported in the answer of ``lth run``."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

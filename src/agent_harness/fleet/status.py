@@ -17,13 +17,12 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder with the supervisor's state, or None if there is no such folder. ``make`` creates a missing
-    folder."""
+    """Return the folder with the supervisor's state, or None if there is none."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the state that the supervisor saved last, or an empty object if there is no readable state."""
+    """Return the state that the supervisor saved last, or an empty object if there is none."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -32,7 +31,7 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return a description of the process that supervises the fleet now, or None if no supervisor runs."""
+    """Return a description of the process that supervises the fleet, or None."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
@@ -44,8 +43,7 @@ def is_paused() -> bool:
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of the project's run. For a long task, return the snapshot of the running slice. Return None
-    if there is no snapshot."""
+    """Return the snapshot of the project's run or running slice, or None."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -53,8 +51,8 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return the amount in US dollars that a run has spent so far. The amount comes from a record outside the project,
-    because an agent may have changed the snapshot."""
+    """Return the amount in US dollars that a run has spent so far."""
+    # not from the project's snapshot, which an agent may have changed
     if member.kind == slices.KIND:
         return run_snapshot.spent_usd(run)  # read there, too
     home = reader_of(member.kind, member.path).home

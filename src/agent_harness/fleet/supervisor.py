@@ -82,8 +82,8 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents that the project uses. If its run has only just started, this is the number given to the
-        run."""
+        """Number of agents that the project uses."""
+        # a run that has only just started uses those that it was given
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
@@ -91,8 +91,7 @@ class FleetSupervisor:
     """Supervisor of all projects of the fleet. It runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """Prepare the supervisor. ``read`` returns the projects of the fleet. Raise ``Refused`` if no state folder is
-        writable."""
+        # ``read`` returns the projects of the fleet
         self._read = read
         self._say = say
         self._stop = stop
@@ -108,8 +107,7 @@ class FleetSupervisor:
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
-        """Supervise the fleet until a signal arrives, or for one round if ``once`` is set. Return 0. Raise ``Busy`` if
-        another supervisor is running."""
+        """Supervise the fleet until a signal arrives. Raise ``Busy`` if another supervisor is running."""
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
             raise Busy(f"the fleet is already supervised by {holder}", hint="harness fleet status")
@@ -183,8 +181,8 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return the project's request for agents. Return None if the project has no work or a daily budget is used up.
-        A used-up budget also ends the project's run."""
+        """Return the project's request for agents, or None if it gets no agents now."""
+        # a used-up daily budget also ends the project's run
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -209,8 +207,7 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Return the account of the project's agents, or an empty text if no account has a limit or the account is
-        unknown."""
+        # not needed while no account has a limit
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -220,8 +217,7 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Read the snapshot of the project's run. Also read the project's items if their file has changed, or if they
-        were last read too long ago."""
+        """Read the project's run and, if they may have changed, the project's items."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -245,7 +241,7 @@ class FleetSupervisor:
             each.state, each.why = "open", ""
 
     def _look_at_run(self, each: _Watched) -> None:
-        """Read the snapshot of the project's run. If the run has ended, record its cost and the project's new state."""
+        """Read the snapshot of the project's run, and record the end of the run."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(run_snapshot.agents(run), self._agents)  # a lie takes no more from the others
@@ -263,7 +259,6 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item. If the task cannot be loaded, park the task."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -279,8 +274,7 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Count the project's items, and return the view of the project. If the project cannot be read, park the
-        project and return None."""
+        """Count the project's items, and return its view, or None if it cannot be read."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -296,7 +290,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Record the cost and the project's new state if the run that this supervisor started has ended."""
+        """Record the cost and the result of a run that has ended."""
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -320,8 +314,7 @@ class FleetSupervisor:
         self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Set the project's state after the end of a slice. If the slice failed or asked to wait, delay the next slice.
-        If the slice could not start, park the project."""
+        """Set the project's state after a slice, and when the next slice may start."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -337,8 +330,7 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay the project's next run after a crash, and longer after each further crash. After too many crashes, park
-        the project."""
+        """Delay the project's next run after a crash, or park the project after too many."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -350,7 +342,6 @@ class FleetSupervisor:
         self._tell(each.member.path, f"{each.member.path}: {each.why}")
 
     def _stamp(self, each: _Watched) -> object:
-        """Return a value that changes whenever the project's items change."""
         if each.member.kind == slices.KIND:
             return slices.stamp(each.member.path)
         name = "features.json" if each.member.kind == "features" else "harness-tasks.json"
@@ -385,7 +376,6 @@ class FleetSupervisor:
         return []
 
     def _answer(self, each: _Watched) -> JsonObject:
-        """Return the last JSON object in the output of the project's run, or an empty object."""
         for line in reversed(self._printed(each)):
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -394,7 +384,7 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Set the number of agents of the project's run. A superfluous slot closes when its current attempt ends."""
+        # a superfluous slot closes when its current attempt ends
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
@@ -406,8 +396,7 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Send SIGINT to the project's run, like one Ctrl-C, if a fleet supervisor started the run. Each turn then ends
-        after its current operation."""
+        """Interrupt the project's run, like one Ctrl-C, if a fleet supervisor started it."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:
@@ -468,7 +457,7 @@ def _runs_of(member: Member) -> ParallelRuns:
 
 
 def why(roster: Roster, path: str) -> list[str]:
-    """Return lines for the user that say how many agents the project gets, and why."""
+    """Return lines that tell the user how many agents the project gets, and why."""
     found = next((row for row in status.rows(roster) if row["path"] == path), None)
     if found is None:
         return [f"{path} is not in the fleet: harness fleet add {path}"]

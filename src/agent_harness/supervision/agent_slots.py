@@ -13,8 +13,8 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Return a slot for ``account``, or a text that says why no slot is free. ``harness limits --host`` shows
-    ``told``."""
+    """Return a slot for an agent of ``account``, or a text that says why none is free."""
+    # ``harness limits --host`` shows ``told``
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
     if limits.throttle(account, terms.agents) is None and terms.agents >= most and tokens is None:

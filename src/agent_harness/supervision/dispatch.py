@@ -30,7 +30,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for the case in which every allowed agent is rate-limited or has no free slot."""
+    """Policy for a run whose agents are rate-limited or have no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -41,13 +41,11 @@ class RefusalPolicy:
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Return True if the run waits after ``refusal``, and False if the run fails."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
-        """Return the policy of a worker process. If ``inputs`` names an account, the coordinator already holds a slot
-        for it. Then the worker does not wait, and starts no agent of another account."""
+        # with an account, the coordinator holds its slot: the worker neither waits nor starts another account's agent
         account = inputs.get("account")
         taken_slot = account is not None
         return cls(
@@ -66,9 +64,7 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Prepare to select an agent of the account in ``patience``. If no agent has this account, prepare to select
-        from all agents. If ``told`` is set, the selected agent holds a slot until ``rest`` or the next selection.
-        ``harness limits --host`` shows ``told``."""
+        # only agents of the policy's account, if there are any; ``harness limits --host`` shows ``told``
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -81,8 +77,7 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent that has a free slot and no rate limit. Raise ``LimitInForce`` if all agents are
-        rate-limited, and ``NoRoom`` if an agent without a rate limit finds no free slot."""
+        """Return the first agent with a free slot and no rate limit. Raise ``LimitInForce`` if there is none."""
         if found := self._found:
             self._found = None
             return found
@@ -110,8 +105,7 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the agent to start, after a wait if necessary. Raise ``LimitInForce`` if no agent can start and the
-        policy forbids a wait. Raise ``Interrupted`` if the user stops the wait."""
+        """Return the agent to start, after a wait if the policy allows one."""
         try:
             return self.choose()
         except LimitInForce as refusal:
@@ -122,8 +116,6 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Take a slot for the agent if a slot is required. Return ``None`` on success, or the reason why no slot is
-        free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -144,16 +136,15 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if an agent of another account, which is not rate-limited, can replace ``agent``. Also return
-        True if the coordinator selected the account, because it may select another."""
+        """Return True if an agent of another account can replace ``agent`` now."""
+        # the coordinator may select another account, too
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent can be started, and return True. Return False if the user requested a stop during the
-        wait."""
+        """Wait until an agent can be started. Return False if the user stops the wait."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -189,8 +180,7 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the agents that can be started, in the given order. Raise ``ToolMissing`` if the first agent cannot be
-    started. Raise ``UnsafeTree`` if any agent refuses to work in the folder ``place``."""
+    """Return the agents that can be started, in order. Raise ``ToolMissing`` if the first one cannot."""
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)
@@ -206,8 +196,7 @@ def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, pl
 
 
 def spoken(seconds: float) -> str:
-    """Return a duration as text, such as ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s`` or ``12 s``. Round up to whole
-    seconds."""
+    """Return a duration as text, such as ``2 d 3 h``, ``2 h 05 min`` or ``12 s``."""
     whole = max(0, -int(-seconds // 1))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:

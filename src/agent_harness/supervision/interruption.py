@@ -28,9 +28,7 @@ class Stop:
     """Request to stop the run, made by a signal or by the user."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
-        """Prepare for signals. ``paused`` returns True once the user has requested a pause in another terminal. After
-        every signal, the harness prints ``told``. If ``told`` is None, the printed text depends on the current
-        operation."""
+        # ``told`` is printed after each signal; if it is None, a text that fits the current operation
         self._paused = paused
         self._told = told
         self._waits = False
@@ -44,8 +42,7 @@ class Stop:
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait ``seconds``, multiplied by ``HARNESS_TIME_SCALE``, and return True. Return False as soon as a stop is
-        requested."""
+        """Wait for ``seconds``. Return False as soon as a stop is requested."""
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -67,8 +64,7 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``. In this block, the first signal raises no exception, and the second
-        signal raises ``KeyboardInterrupt``. Set ``waits`` if the block only waits and no agent runs."""
+        """Mark a block that polls ``requested``. Its first signal raises no exception."""
         self._listening += 1
         self._waits = waits
         try:
@@ -102,8 +98,8 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """Call ``make_room`` after each signal in the block, before the harness prints the effect of the signal. A
-    full-screen display can then clear space for the text."""
+    """Call ``make_room`` after each signal in the block, before the harness prints its effect."""
+    # so that a full-screen display can clear space
     _ANNOUNCED.append(make_room)
     try:
         yield
@@ -116,8 +112,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Handle termination signals during the block: pass each signal to the ``Stop`` that the block receives. This works
-    only in the main thread."""
+    """Yield a ``Stop`` that receives the termination signals during the block."""
+    # works only in the main thread
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
         yield stop
@@ -125,8 +121,8 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call ``handler`` for these signals during the block, then restore the previous handlers. An ignored signal stays
-    ignored, as ``nohup`` requires. Outside the main thread, handle no signal."""
+    """Call ``handler`` for these signals during the block, then restore the previous handlers."""
+    # an ignored signal stays ignored, as ``nohup`` requires
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in heard}

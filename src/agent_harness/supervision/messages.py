@@ -32,14 +32,12 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """Text of the message for the agent. It states that a person who watches the run sent the message."""
+        """Text for the agent, which says that a person sent the message."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending messages of the user in the state folder ``home``, which may be missing.
-
-    If ``item`` is set, the messages for this item are included, and ``leave`` writes messages for this item."""
+    """Pending messages of the user, for all sessions or for one ``item``."""
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
         self._all = Path(home, FOLDER) if home else None
@@ -59,8 +57,7 @@ class PersonsMessages:
             message.path.unlink()
 
     def leave(self, text: str, *, by: str) -> PersonMessage:
-        """Write a message for the agent, and return the message. ``by`` names the sender. Raise ``UsageError`` if the
-        text is empty or too long. Raise ``Refused`` if no session has run yet or too many messages are pending."""
+        """Write a message for the agent, and return it. ``by`` names the sender."""
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
             raise UsageError(

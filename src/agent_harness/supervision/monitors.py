@@ -24,21 +24,19 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request to steer or stop the agent.
+    """Request to steer or stop the agent."""
 
-    The kind ``steer`` only sends ``message``. ``wrap_up`` asks the agent to end its work. With ``final``, the agent has
-    a fixed time for the wrap-up. An agent that cannot get messages is then stopped immediately. ``stop`` ends the agent
-    now."""
+    # ``steer`` only sends the message, ``wrap_up`` asks the agent to end its work, ``stop`` ends the agent now.
 
     kind: Kind
     reason: Reason
     message: str
-    final: bool = False
+    final: bool = False  # a wrap-up in a fixed time; an agent that cannot get messages is stopped at once
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Changed files of the project. ``changed`` maps each path to a stamp, which changes with the file's content."""
+    """Changed files of the project, each with a stamp that changes with its content."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -47,8 +45,9 @@ NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
-    """Monitor with frozen settings and a pure step function. Its times ``at`` are in seconds since the session
-    began."""
+    """Monitor of a session, with frozen settings and a pure ``step`` function."""
+
+    # ``at`` is in seconds since the session began.
 
     @abstractmethod
     def begin(self) -> State:
@@ -65,8 +64,7 @@ class Monitor(ABC, Generic[State]):
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the session time in seconds at which ``step`` must run even without an event. Return None if there is
-        no such time."""
+        """Return the session time in seconds at which ``step`` must run without an event, or None."""
         return None
 
 
@@ -86,9 +84,8 @@ class Watch:
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Pass ``event`` to all monitors, and return the interventions that are due. If a stop is due, return only the
-        first stop, and nothing in later calls. Otherwise, if a final wrap-up is due, return only the first one, and in
-        later calls only a stop."""
+        """Pass ``event`` to all monitors, and return the interventions that are due."""
+        # after a stop, nothing more is due; after a final wrap-up, only a stop
         if self.stopped:
             return ()
         asked: list[Intervention] = []
@@ -104,8 +101,6 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the earliest deadline of all monitors, in seconds since the session began. Return None if no monitor
-        has one."""
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)
@@ -119,8 +114,9 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Monitor of the session time. It warns after ``warning_seconds`` and stops after ``timeout_seconds``. The state is
-    the number of messages sent (0 to 2)."""
+    """Monitor that warns after ``warning_seconds`` and stops after ``timeout_seconds``."""
+
+    # The state is the number of messages sent (0 to 2).
 
     timeout_seconds: float
     warning_seconds: float | None = None
@@ -131,7 +127,6 @@ class WallClock(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Request a warning and later a stop, each once. If the stop is due first, request no warning."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -142,8 +137,6 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the session time in seconds at which the next message is due: first the warning, then the stop. Return
-        None after the stop."""
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None
@@ -167,10 +160,9 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Monitor of the context window after each model call. The state is the highest threshold passed (0 to 3).
+    """Monitor of the context window. Each threshold causes at most one message per session."""
 
-    Each threshold causes at most one message per session, even after a compaction. If a call passes several thresholds,
-    only the highest threshold causes a message."""
+    # The state is the highest threshold passed (0 to 3), even after a compaction.
 
     window_tokens: int
     warn_threshold: float = 0.75
@@ -183,7 +175,6 @@ class ContextWindow(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return the message of a threshold that this model call passes for the first time in the session."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())
 
@@ -214,15 +205,16 @@ class BudgetLimit:
     elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """Return the total cost in US dollars of this session (``spent``), of earlier sessions and of other workers."""
+        """Return the total cost in US dollars, with earlier sessions and other workers."""
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Monitor of the session's cost. The state is the session's usage totals. A call without a known price is counted
-    at ``SAMPLE_PRICE``. In that case, the stop message mentions ``SAMPLE_PRICE``."""
+    """Monitor of the session's cost."""
+
+    # A call without a known price counts at ``SAMPLE_PRICE``, which the stop message then mentions.
 
     limits: tuple[BudgetLimit, ...]
     model: str | None = None
@@ -233,7 +225,6 @@ class Budget(Monitor[Totals]):
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Request a stop if the cost exceeds a limit. The message names the first exceeded limit."""
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)

@@ -27,10 +27,7 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Cassette of a session's turns in the file ``path``, with events, times and file changes.
-
-    ``tree`` returns the current git tree. ``kept`` lists the harness's own files in this tree. Each turn scans the work
-    tree twice."""
+    """Cassette of a session's turns in a file, with events, times and file changes."""
 
     def __init__(
         self,
@@ -52,7 +49,7 @@ class Recording:
         self._size = 0
 
     def begin(self, agent: str, brief: Brief) -> None:
-        """Record the start of a turn, including the length and digest of the prompt."""
+        """Record the start of a turn, with a digest of the prompt instead of its text."""
         self._began = time.monotonic()
         self._before = self._look()
         if not self._path.exists():
@@ -78,7 +75,7 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event. ``Finished`` is left to ``close``, which records the end of the turn."""
+        """Record an event, except ``Finished``, which ``close`` records."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
@@ -88,7 +85,8 @@ class Recording:
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the file changes and the end of the turn. Call this method after all agent processes have ended."""
+        """Record the file changes and the end of the turn."""
+        # only after all processes of the agent have ended
         for step in self._steps():
             self._write(step)
         said = redact(message) if reason == "finished" else f"ended by the harness: {reason}"
@@ -157,7 +155,6 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Append ``text``, and drop the oldest parts beyond the limit."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
@@ -201,11 +198,9 @@ class KeyMask:
 
 
 class Transcript:
-    """Transcript of a session as a text file. Further turns are appended to the file.
+    """Transcript of a session as a text file, to which each turn is appended."""
 
-    When the file reaches about ``limit_bytes``, further text is kept in memory. ``close`` then writes the number of
-    omitted bytes and the last part of this text. After a write error, only the transcript ends, and ``problem``
-    contains the reason."""
+    # beyond ``limit_bytes``, only the end of the text is written; after a write error, ``problem`` says why
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self.problem: str | None = None
@@ -219,11 +214,10 @@ class Transcript:
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a line about an action of the harness to the transcript."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Write the text that is still in memory, and close the file. A second call does nothing."""
+        """Write the text that is still in memory, and close the file."""
         if self._descriptor is None:
             return
         if self._room <= 0:
@@ -298,7 +292,6 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """Return the transcript's line for the end of a turn, with the exit status and the reason."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

@@ -42,21 +42,19 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Work seen in a session: the commands in the agent's text, the commands in tool calls, and the test runs."""
+    """Commands and test runs seen in a session."""
 
-    told_commands: int = 0
-    called_commands: int = 0
+    told_commands: int = 0  # in the agent's text
+    called_commands: int = 0  # in tool calls
     test_runs: int = 0
 
     @property
     def commands(self) -> int:
-        """Number of commands seen in the session. A command that appears both in the text and as a tool call counts
-        once."""
+        # a command may appear both in the text and as a tool call
         return max(self.told_commands, self.called_commands)
 
     @property
     def nothing(self) -> bool:
-        """True if no test ran and fewer than ``EXPECTED_COMMANDS`` commands ran."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
@@ -83,7 +81,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Series of identical tool calls with identical answers, and the length of the series."""
+    """Series of identical tool calls with identical answers."""
 
     call: str = ""
     answer: str | None = None
@@ -116,15 +114,12 @@ class StallState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
-    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``.
+    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``."""
 
-    The prompt of the first call does not count as growth. A check finds the session stuck if nothing happened since the
-    last check: no file changed, no test ran, and fewer than three commands ran. The first stuck check causes a warning.
-    After ``force_stop_after`` stuck checks in a row, a final wrap-up is requested. When the context window is half
-    full, a session that has done no work gets a warning, unless it already has one.
-
-    Identical tool calls in a row with identical answers are counted too. If no file has changed since the tenth call,
-    the twentieth causes a warning, and the fortieth requests a final wrap-up."""
+    # A check finds the session stuck if, since the last one, no file changed, no test ran, and few commands ran.
+    # The first stuck check causes a warning, and ``force_stop_after`` in a row a final wrap-up. When the context window
+    # is half full, a session that has done no work gets a warning, unless it already has one.
+    # Identical calls with identical answers and without a changed file cause a warning, and later a final wrap-up.
 
     check_interval_tokens: int = 50_000
     window_tokens: int | None = None
@@ -133,11 +128,9 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Return a state without recorded progress."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
-        """Return True if a progress check is due, or if the number of identical tool calls has reached a threshold."""
         if isinstance(event, ToolCall):
             return state.alike.after(event).times in (LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL)
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
@@ -145,8 +138,6 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Count the work in ``event``. If a check is due and finds no progress, request a warning or a final
-        wrap-up."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -206,8 +197,8 @@ class Stall(Monitor[StallState]):
 
 
 def _growth(state: StallState, usage: Usage) -> int:
-    """Return the number of tokens that a call added to the context, including cached tokens. If this number is unknown,
-    as for the first call, return the number of output tokens."""
+    """Return how many tokens a call added to the context."""
+    # if that is unknown, as for the first call, its output tokens
     if not usage.context:
         return 0
     if state.context is None or usage.context <= state.context:
@@ -231,8 +222,7 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, with ``#`` in place of varying parts. Return None if the line contains no
-    error."""
+    """Return the error in a line of output, with ``#`` for varying parts, or None."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
@@ -260,8 +250,6 @@ class RepeatedError(Monitor[Errors]):
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Count the errors in ``event``. Request a warning if an error has occurred too often in the text or in tool
-        results."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

@@ -21,26 +21,21 @@ The project needs a limit because agents can add and rename items."""
 
 
 class StartCount:
-    """Number of agent starts for one item since the user last allowed more starts.
+    """Number of agent starts for one item since the user last allowed more."""
 
-    ``starts.jsonl`` in the state folder has one line per start. The limit is the smaller of the current limit and the
-    limit at the first counted start. An agent therefore gains nothing if it raises the limit in a project file."""
+    # The limit at the first counted start still applies: an agent gains nothing by raising the limit in a project file.
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
-        """Count the recorded starts of ``item``. ``folder`` is the state folder. ``hint`` is the command that allows
-        more starts."""
         self._path = f"{folder}/{HISTORY}"
         self._item = item
         self._most = most
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return an error if no more agents may be started for the item, or ``None`` if another start is allowed."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Record an agent start on disk. Call this method before the agent starts. Raise ``StartsUsedUp`` at the limit,
-        and ``Refused`` if the record cannot be written."""
+        """Record an agent start on disk, before the agent starts. Raise ``StartsUsedUp`` at the limit."""
         if refusal := self._over(1):
             raise refusal
         line = {"at": clock.timestamp(), "item": self._item, "run": run_id, "most": self._most}
@@ -70,7 +65,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows more agent starts. The count of every item then starts again at 0."""
+    """Record that the user allows more agent starts. All counts then begin again at 0."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

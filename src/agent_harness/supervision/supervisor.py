@@ -30,7 +30,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Signs in the agent's output that a test file was run. ``result`` is the latest result line."""
+    """Signs in the agent's output that a test file was run."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -38,12 +38,11 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output contains the test file's name and a test runner's result line, in any order."""
+        """True if the output names the test file and has a test runner's result line."""
         return self.named and self.result is not None
 
     @property
     def passed(self) -> bool:
-        """True if the latest result line reports passed tests and no failures or errors."""
         return " passed" in f" {self.result or ''}" and not re.search(r"failed|error", self.result or "")
 
     def after(self, event: Event) -> "Evidence":
@@ -109,31 +108,21 @@ def supervise(
     *,
     monitors: Sequence[Monitor[Any]] | Watch,
     transcript: Path,
-    on_started: Callable[[Mapping[str, object]], None],
+    on_started: Callable[[Mapping[str, object]], None],  # gets the process record before any event is read
+    # Called once a second; a text ends the turn. After ``user_pause``, an open tool call may end first.
     stop_requested: Callable[[], str | None] = lambda: None,
-    facts: Callable[[], ProjectFacts] = lambda: NO_FACTS,
+    facts: Callable[[], ProjectFacts] = lambda: NO_FACTS,  # called only if a monitor needs the changed files
     on_event: Callable[[Event], None] | None = None,
     test_file: str | None = None,
     wrap_up_seconds: float = 120.0,
     grace_seconds: float = 5.0,
-    session_began: float | None = None,
-    silence_seconds: float | None = None,
+    session_began: float | None = None,  # of ``time.monotonic``; the same for all turns of a session
+    silence_seconds: float | None = None,  # without an event or an open tool call, until the turn ends
     recording: Recording | None = None,
-    messages: PersonsMessages | None = None,
+    messages: PersonsMessages | None = None,  # sent within a second to an agent that can be steered
 ) -> Outcome:
-    """Run one agent turn to its end, and return its outcome. When this function returns or raises, all agent processes
-    have exited.
-
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second. If it
-    returns a text, the turn ends with the reason ``user_pause``. If the text is ``user_pause`` too, an open tool call
-    may end first, within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns
-    of a session share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``. After
-    ``silence_seconds`` without an event and without an open tool call, the turn ends with the reason ``no_response``.
-    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. The user's ``messages`` reach a steerable
-    agent within a second. Other agents get the messages later.
-
-    A refusal that ends the turn is stored in the rate-limit clock (``kernel/rate_limits.py``). A successful turn
-    removes the stored refusal. Raise the errors of ``agent.start``."""
+    """Run one agent turn to its end, and return its outcome. All processes of the agent have then exited."""
+    # a refusal that ends the turn goes to the rate-limit clock; a successful turn removes it
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
     if recording is not None:
@@ -168,8 +157,7 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Store a refusal in the rate-limit clock, or remove the stored refusal after a successful turn. Return the
-    outcome. After a refusal, the returned outcome includes the stored limit."""
+    """Store a refusal in the rate-limit clock, or remove it after success, and return the outcome."""
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -188,8 +176,7 @@ SILENT_TEXT = "The agent showed no activity for {seconds:g} s."
 
 
 class Silence:
-    """Limit on the time between two events. The limit does not apply while a tool call is open. If ``limit_seconds`` is
-    None, there is no limit."""
+    """Limit on the time between two events, except while a tool call is open."""
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
         self._limit = limit_seconds
@@ -197,14 +184,12 @@ class Silence:
         self._working = False
 
     def heard(self, now: float, *, open_calls: int) -> None:
-        """Restart the time limit after an event. While ``open_calls`` is above 0, no time limit applies."""
         self._since = now
         self._working = open_calls > 0
 
     @property
     def ends_at(self) -> float | None:
-        """Time, by the clock ``time.monotonic``, at which the silence becomes too long. The value is None if no limit
-        applies."""
+        """Time (``time.monotonic``) at which the silence becomes too long, or None."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -212,8 +197,7 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """Usage, evidence, refusal and end of a turn so far. ``model`` sets the price of usage that names no model. A run
-    of ``test_file`` counts as evidence."""
+    """Usage, evidence, refusal and end of a turn so far."""
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model
@@ -251,8 +235,8 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return the reason and the message of a turn that the agent ended. The reason is ``rate_limited`` if the
-        provider refused a request and the agent did not continue to work afterwards."""
+        """Return the reason and the message of a turn that the agent ended."""
+        # ``rate_limited``: the agent did not continue to work after the refusal
         finished = self.finished
         if finished is None:
             return "error", "the agent exited without ending its turn"
@@ -266,8 +250,7 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """Return the refusal with a reset time. If the provider reported only a waiting time, compute the reset time from
-    it."""
+    # computed from the waiting time, if the provider reported only that
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
     seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
@@ -316,7 +299,6 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Process events until the agent or the harness ends the turn. Return the outcome of the turn."""
         try:
             self._listen()
         except HarnessError as error:
@@ -357,8 +339,6 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """Return the time at which silence counts as a stall. Return None if no limit applies, or if the turn's end has
-        already been decided."""
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
@@ -429,8 +409,7 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """Send the user's pending messages to the agent in order. End at the first message that the agent does not
-        accept."""
+        """Send the user's pending messages in order, up to the first that the agent does not accept."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return
@@ -443,7 +422,6 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """Stop the agent after the end of the turn was decided, and process the agent's remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)

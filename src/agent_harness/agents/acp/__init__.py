@@ -32,7 +32,7 @@ enough.
 
 
 class AcpAgent(Agent):
-    """Agent that starts an ACP program for each turn. Later rounds load the earlier session if the program can."""
+    """Agent that runs a program through the Agent Client Protocol (ACP)."""
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)
@@ -47,7 +47,7 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "AcpAgent":
-        """Return the agent for ``agent: {kind: acp, command: [...]}``. The command may also be a string."""
+        """Return the agent for ``agent: {kind: acp, command: ...}``."""
         command = options.checked("acp", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
@@ -58,12 +58,10 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name, formed from the program's name, because all sessions of a program share one login."""
+        # all sessions of a program share one login
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """Return a message if the extra or the program is missing, otherwise ``None``.
-        If the command is a relative path, the program is not checked."""
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 
@@ -71,7 +69,6 @@ class AcpAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn with this brief. Raise ``ToolMissing`` if the extra or the program is missing."""
         if problem := self.problem():
             raise ToolMissing(problem, hint=HINT)
         found = found_program(self.words[0], brief, HINT)

@@ -43,13 +43,13 @@ If there are no settings, the first model is used.
 
 
 class ApiAgent(Agent):
-    """Agent whose model loop runs in a separate process. Later rounds continue the same conversation."""
+    """Agent that runs the model loop in a separate process."""
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """Set the provider and the model. If ``firm``, ``model`` takes precedence over the ``models:`` settings."""
+        # with ``firm``, this model takes precedence over the ``models:`` settings
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -57,7 +57,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ApiAgent":
-        """Return the agent for ``api:TEXT``. ``text`` is "", ``MODEL``, ``PROVIDER`` or ``PROVIDER/MODEL``."""
+        """Return the agent for ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
         provider, slash, model = text.partition("/")
         if text in PROVIDERS or (slash and provider in PROVIDERS):
             return cls(provider, model.strip() or None)
@@ -65,7 +65,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ApiAgent":
-        """Return the agent for ``agent: {kind: api, provider: ..., model: ...}``. Both settings are optional."""
+        """Return the agent for ``agent: {kind: api, provider: ..., model: ...}``."""
         unknown = sorted(set(settings) - {"provider", "model"})
         if unknown:
             raise ConfigurationError(
@@ -81,7 +81,7 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account name: the provider and a digest of the API key. All models of one key share the account."""
+        # all models of one key share the account
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
@@ -90,7 +90,6 @@ class ApiAgent(Agent):
         return _problem(self._provider(self.model))
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn. Raise ``ToolMissing`` if the extra, the API key or the model name is missing."""
         provider, model = self.choice(brief)
         problem = _problem(provider)
         if problem:
@@ -113,8 +112,7 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return the provider and the model name for a turn. The name is None if no model is set and the provider is
-        not Anthropic. For Anthropic, there is a default model."""
+        """Return the turn's provider and model name. The name is None if no model is known."""
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)
@@ -123,8 +121,6 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the provider that is set. If none is set, return the provider that fits the model's name, or else the
-        first provider whose API key is set."""
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():

@@ -40,14 +40,14 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """Error: the model cannot answer. ``events`` are the events to report, with ``Finished`` as the last event."""
+    """Error: the model cannot answer. ``events`` are the last events of the turn."""
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Prepare the model, or raise ``Gone`` if it cannot be used. ``tries`` is the limit of attempts per request."""
+        """Prepare the model, or raise ``Gone`` if it cannot be used."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -60,7 +60,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the model's answer. Raise ``Gone`` if all attempts fail or if another attempt cannot help."""
+        """Return the model's answer. Raise ``Gone`` after the last failed attempt."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -71,7 +71,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the usage of incomplete answers since the last call of this method. The provider bills them too."""
+        """Return and clear the usage of incomplete answers, which the provider bills too."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -123,7 +123,6 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Return the token usage of one answer. Cache reads and cache writes are counted separately."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -139,8 +138,7 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """Return the library's name for a provider. If ``OPENAI_BASE_URL`` is set, this is the Chat API, because most
-    servers that imitate OpenAI's server support no other API."""
+    # most servers that imitate OpenAI's server support only the Chat API
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -155,7 +153,6 @@ CACHED: Mapping[str, bool] = {
 
 
 def _settings(provider: str) -> ModelSettings:
-    """Return the settings of all requests: no retries, a timeout and, for Anthropic, prompt caching."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
@@ -166,8 +163,6 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events for a request that the provider refused.
-    The time to wait comes from the ``Retry-After`` header or the reset time."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -188,7 +183,6 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the message in a provider's JSON refusal, or ``None`` if the body has another structure."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -221,15 +215,15 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Continue the conversation in the text ``kept``, which ``memory`` returned in an earlier turn."""
+        """Restore the conversation from ``kept``, a text that ``memory`` returned."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
-        """Return the conversation in the form that ``remember`` reads."""
+        """Return the conversation as text for ``remember``."""
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, ending with ``Finished``. Earlier events are sent immediately."""
+        """Run the turn and return its final events, ending with ``Finished``."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:

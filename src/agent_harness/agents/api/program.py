@@ -43,7 +43,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Run the turn and return its final events. Send the conversation to the harness, unless the turn ends early."""
+    """Run the turn, send its conversation to the harness, and return its final events."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -72,8 +72,8 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers and return their tools, named ``SERVER_TOOL``. ``tell`` receives a message about each
-    server that does not start. ``closing`` ends the servers later. (features.md UAH-212..216)"""
+    """Start the MCP servers and return their tools, named ``SERVER_TOOL``."""
+    # UAH-212..216
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 

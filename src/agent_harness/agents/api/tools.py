@@ -30,7 +30,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool that the model can call. ``run`` gets arguments of the types in ``schema``."""
+    """Tool that the model can call. The arguments of ``run`` match ``schema``."""
 
     name: str
     description: str
@@ -39,7 +39,7 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the project's rules allow. Shell commands end when ``interrupted`` returns True."""
+    """Return the tools that the project's rules allow."""
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
@@ -171,8 +171,6 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """Return a function that checks the arguments and calls ``run``. If ``run`` fails, the answer is the error."""
-
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
         if wrong:
@@ -190,7 +188,6 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """Return a message about the first missing or mistyped argument, or ``None`` if all arguments are valid."""
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"
@@ -202,7 +199,6 @@ def _wrong(schema: Json, given: Json) -> str | None:
 
 
 def _text_of(path: Path, errors: str = "strict") -> str:
-    """Return a file's text with its line endings. Raise ``ValueError`` if the file is too large or not text."""
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:

@@ -39,10 +39,8 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project, send the brief to it, and return the running turn. ``settings`` are
-    sent to the program and not stored on disk. ``kept`` is the text ``BridgeTurn.kept`` of an earlier turn. The
-    environment variables in ``credentials`` are set for this program only. ``steerable`` is False if the program cannot
-    pass messages to its agent. Raise the exceptions of ``process.start``."""
+    """Start ``python -m module`` in the project, send it the brief, and return the running turn."""
+    # ``settings`` are never stored on disk; ``credentials`` are variables of this program only
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
         cwd=brief.cwd,
@@ -75,7 +73,6 @@ class BridgeTurn(CommandTurn):
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the agent's next request will contain it, False if no request follows."""
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False
         self._steered_since_go = True

@@ -38,8 +38,7 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Start to listen to the harness, and return its first line as a record.
-        Raise ``HarnessGone`` if the harness has closed its side."""
+        """Start to listen to the harness, and return its first record."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -67,14 +66,14 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Send the id of the conversation and the text ``kept``. The harness stores both for a later turn."""
+        """Send the conversation's id and text, which the harness stores for a later turn."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events. Return the messages that arrived since the last call.
-        If ``last`` is true and no message arrived, the turn ends."""
+        """Wait until the harness has processed all events, and return its new messages."""
+        # with ``last``, the turn ends if there are no messages
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
             raise HarnessGone
@@ -116,7 +115,7 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """Return the final events of ``work``. An unexpected error becomes a ``Finished`` event, with details on stderr."""
+    """Return the final events of ``work``. An unexpected error becomes a ``Finished`` event."""
     error = work.exception()
     if error is None:
         return work.result()
@@ -130,7 +129,8 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run one turn, then exit this process. The exit does not wait for library threads or the agent's processes."""
+    """Run one turn, then exit this process."""
+    # without a wait for threads of libraries or processes of the agent
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))
     sys.stderr.flush()
@@ -138,7 +138,6 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Return the brief in a record made by ``bridge.brief_record``."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])

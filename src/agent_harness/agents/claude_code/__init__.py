@@ -74,7 +74,7 @@ MOST_RETRIES = 3
 def words(
     settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
 ) -> list[str]:
-    """Return the command line of a turn. With ``resumes``, the client continues the conversation ``session``."""
+    """Return the client's command line for a turn of the conversation ``session``."""
     model = options.model(settings.model, brief, wins=settings.model_wins)
     # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
@@ -104,8 +104,6 @@ def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the environment variables of a turn.
-    They contain the login and the harness's variables, limit the client's retries, and disable telemetry."""
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
     limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
     return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
@@ -117,7 +115,6 @@ def _retries() -> str:
 
 
 def account() -> str:
-    """Return the account name. It contains a digest of the API key or, without a key, the configuration folder."""
     environ = os.environ
     key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
@@ -128,12 +125,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if the options ``more`` set no output format. ``print_words`` then requests JSON output."""
+    """Return True if ``print_words`` adds the option for JSON output to ``more``."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of the client's print mode. The caller writes the prompt to standard input."""
+    """Return the command line of the client's print mode, which reads the prompt from standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -141,7 +138,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the output. If its last line is the client's JSON object, the answer in this object replaces the line."""
+    """Return the output with the answer in place of the client's final JSON object."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -150,7 +147,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """Return the names of the tools that the client refused, without duplicates, from its last ``result``."""
+    """Return the names of the tools that the client refused, without duplicates."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -158,8 +155,7 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the last ``result``, or ``None`` if there is no ``result``.
-    The usage is the sum over all models, if the client reports it for each model."""
+    """Return the usage in the client's last ``result`` object, or None if there is none."""
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -206,7 +202,6 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
         return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn with this brief. Continue ``brief.conversation`` if possible."""
         self.demand()
         return ClaudeTurn(self.settings, brief)
 
@@ -217,8 +212,7 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client. If the client cannot resume the conversation because it no longer exists, the client is
-    started again with a new conversation."""
+    """Turn of the client. If its earlier conversation no longer exists, it starts a new one."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -249,11 +243,9 @@ class ClaudeTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the client accepts it for its next tool call or for a further turn."""
         return self._open and not self._ended and self._say(self._running, text)
 
     def interrupt(self) -> bool:
-        """Ask the client to end its turn with a ``result``. Return False if this is not possible."""
         asked = {"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}}
         return self._open and not self._ended and _write(self._running, asked)
 
@@ -277,8 +269,7 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """If the agent can receive no further message, close standard input.
-        From then on, the client has limited time to exit."""
+        """Close standard input once the agent can receive no further message."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False

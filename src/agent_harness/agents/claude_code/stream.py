@@ -31,7 +31,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the reset time of an exhausted limit, or ``None`` if the event reports no exhausted limit."""
+    """Return the reset time of an exhausted rate limit, or None if there is none."""
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -39,8 +39,7 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error, or ``None`` for other errors.
-    ``reset`` is the last known reset time."""
+    """Return the provider's refusal in an error, or None for any other error."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -65,10 +64,10 @@ _TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreation
 
 
 class ProcessTally:
-    """Token counts of one client process. Each token is counted once. For a call of the main agent, ``message_start``
-    contains the input tokens and ``message_delta`` the output tokens. For a sub-agent, a message line contains only the
-    input tokens, so its output tokens come from the totals in ``result``. If ``resumed`` is true, the totals may
-    include calls of earlier processes."""
+    """Token counts of one client process, with each token counted once."""
+
+    # Main agent: ``message_start`` has the input, ``message_delta`` the output.
+    # Sub-agent: its lines have only the input; its output comes from the totals in ``result``.
 
     def __init__(self, *, resumed: bool = False) -> None:
         self._resumed = resumed
@@ -86,7 +85,6 @@ class ProcessTally:
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """Return the usage of the answer that ends here, or ``None`` if no answer has begun."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -97,8 +95,6 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Return the usage of a complete message line.
-        Return ``None`` if the call is already counted, or will be counted from other lines."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -109,7 +105,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if counts.total() else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """Return the tokens in a result's totals that were not counted before, one entry per model."""
+        """Return the usage in ``result`` that was not counted before, by model."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
@@ -121,8 +117,8 @@ class ProcessTally:
         return [self._count(model, counts) for model, counts in left.items() if counts]
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost since the last result, or ``None`` if it is unknown. ``total_cost_usd`` is the sum over the
-        whole process. If the conversation was resumed, this sum may include older calls."""
+        """Return the cost since the last result, or None if it is unknown."""
+        # the total of a resumed conversation may include older calls
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
         known = [usd for usd in each if usd is not None]
@@ -139,8 +135,7 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the totals by model since the last result. An older client reports totals of the whole process, which
-        are used only in the first result of a new conversation."""
+        # an older client's totals are of the whole process: right only in the first result of a new conversation
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -163,8 +158,6 @@ def _model(message: Mapping[str, Any]) -> str:
 
 
 def _counts(record: Mapping[str, Any], names: tuple[str, ...]) -> Counter[str]:
-    """Return the positive counts in a record under the names in ``_COUNTS``.
-    ``names`` are the record's own names, in the same order."""
     found = [(name, record.get(theirs)) for name, theirs in zip(_COUNTS, names, strict=True)]
     return Counter({name: count for name, count in found if isinstance(count, int) and count > 0})
 
@@ -176,13 +169,13 @@ _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begi
 
 
 class Stream:
-    """Reader of one client process's output. ``heard`` counts the harness's messages that the client has read."""
+    """Reader of one client process's output."""
 
     def __init__(self, *, resumed: bool = False) -> None:
         self.session: str | None = None
         self.result: Record | None = None
         self.at_rest = False  # the latest turn of the model has ended, and nothing new began
-        self.heard = 0
+        self.heard = 0  # messages of the harness that the client has read
         self.refused = False  # a refusal was reported since the last answer
         self.background: tuple[str, ...] = ()
         self._reset: str | None = None
@@ -190,7 +183,8 @@ class Stream:
 
     @property
     def waits_for_agents(self) -> bool:
-        """True while sub-agents work in the background. When they end, another model turn starts."""
+        """True while sub-agents work in the background."""
+        # when they end, another turn of the model starts
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:

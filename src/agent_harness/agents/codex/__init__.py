@@ -30,7 +30,6 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings forbid a tool that it cannot disable."""
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
             "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",
@@ -137,8 +136,6 @@ class CodexAgent(ClientAgent[CodexSettings]):
         return command.account()
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn. Continue ``brief.conversation`` if possible. Raise ``ToolMissing`` if the client is missing or
-        its sandbox does not work."""
         self.demand()
         try:
             return appserver.begin(self.settings, brief)

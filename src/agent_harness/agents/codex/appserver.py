@@ -42,8 +42,7 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server.
-    Raise ``NoServer`` if the client has no app-server, or ``ToolMissing`` if the server's sandbox fails."""
+    """Start a turn of the app-server. Raise ``NoServer`` if the client has none."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -143,7 +142,6 @@ class AppServerTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message. Return True if the running turn accepted it for the agent's next request."""
         if not self._running_turn():
             return False
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
@@ -154,7 +152,6 @@ class AppServerTurn(CommandTurn):
         return True
 
     def interrupt(self) -> bool:
-        """Ask the server to end the turn with ``turn/completed``. Return False if this is not possible."""
         given = {"threadId": self.conversation, "turnId": self._turn_id}
         return self._running_turn() and self._ask("turn/interrupt", given) is not None
 
@@ -170,8 +167,8 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """Send a request and return its result. Lines that arrive before the result become events. Raise
-        ``RequestFailed`` if the server answers with an error or does not answer."""
+        """Send a request and return its result. Raise ``RequestFailed`` if there is no valid answer."""
+        # lines that arrive before the answer become events
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -301,8 +298,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the arguments of a model's call from the thread's record.
-    Return ``None`` if they do not appear within a time limit."""
+    """Return a call's arguments from the thread's record, or None if none appear in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -353,7 +349,7 @@ class Approvals:
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Before an approval request arrives, record whether the model's call stays inside the sandbox."""
+        """Record whether a model's call stays inside the sandbox, before its approval request arrives."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
@@ -374,8 +370,6 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True if the call stays inside the sandbox.
-        If nothing is known about the call's thread, return True if the request gives no reason."""
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside

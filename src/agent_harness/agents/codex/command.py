@@ -52,9 +52,8 @@ LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sa
 
 
 def overrides(project: Path) -> list[str]:
-    """Return the ``-c`` options: the settings in ``FIXED``, and an entry that marks the project's folders as not
-    trusted. Without this entry, Codex would record in the user's settings that the user trusts the folder. Codex would
-    then use `.codex/config.toml` in the repository. A folder for which the user has made a decision gets no entry."""
+    """Return the ``-c`` options, which also mark the project's folders as not trusted."""
+    # Otherwise Codex records that the user trusts them, and then uses the repository's .codex/config.toml.
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
     settings = [*FIXED, *([f"projects = {{{named}}}"] if named else [])]
@@ -65,8 +64,8 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """Return the work tree that contains the project and the repository's main work tree.
-    Codex records trust for the whole repository."""
+    """Return the work tree that contains the project, and the repository's main work tree."""
+    # Codex records trust for the whole repository
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
     return [*around[:1], *mains]
@@ -79,19 +78,18 @@ def _judged(place: Path) -> bool:
 
 
 def model_of(settings: CodexSettings, brief: Brief) -> str | None:
-    """Return the model for a turn, or ``None`` if the client chooses the model."""
     return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the environment variables of a turn: login, keys of configured providers, and harness variables."""
     own = {"HARNESS_DISABLE": "1", **environment_of(brief)}  # the hooks of a task list would keep the session going
     keys = {name: os.environ[name] for name in _provider_keys() if name in os.environ}
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
 
 
 def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
-    """Return the sandbox of a turn in Codex's format. Git's folders are writable, so that the agent can commit."""
+    """Return the sandbox settings of a turn in Codex's format."""
+    # git's folders are writable, so that the agent can commit
     if settings.sandbox == "danger-full-access":
         return {"type": "dangerFullAccess"}
     if settings.sandbox == "read-only":
@@ -104,7 +102,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """Return the git folders of a work tree: two for a linked work tree, and none outside a repository."""
+    """Return the git folders of a work tree (two if it is a linked work tree)."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -125,7 +123,7 @@ line.
 
 
 def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None = None) -> list[str]:
-    """Return the command line of ``codex exec`` for a turn. The caller writes the prompt to standard input."""
+    """Return the command line of ``codex exec``, which reads the prompt from standard input."""
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
     words = [
@@ -149,7 +147,6 @@ def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None 
 
 
 def account() -> str:
-    """Return the account name. It contains a digest of the API key or, without a key, the configuration folder."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
     return options.account("openai", key=key, place=str(_home()))
 
@@ -167,8 +164,7 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """Return the custom provider in the client's configuration.
-    Return ``None`` if no custom provider is set, or if it needs a Codex login."""
+    """Return the custom provider in the client's configuration, if it needs no Codex login."""
     found = configured()
     providers = found.get("model_providers")
     chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
@@ -176,7 +172,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """Yield the names of the variables that hold the keys of the configured providers."""
+    """Yield the names of the environment variables that hold the configured providers' keys."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -197,8 +193,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return a plain command line of ``codex exec``, without the options of harness turns.
-    The caller writes the prompt to standard input."""
+    """Return a ``codex exec`` command line, which reads the prompt from standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []
@@ -207,8 +202,7 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the last ``turn.completed``.
-    If there is none, return the total at the end of ``stderr``, or ``None`` if that is missing too."""
+    """Return the usage that the client printed, or None if it printed none."""
     for event in printed_objects(stdout, '"turn.completed"'):
         used = event.get("usage")
         if event.get("type") == "turn.completed" and isinstance(used, dict):

@@ -25,8 +25,8 @@ class TurnTally:
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens since the thread's last report, or ``None`` if there are none.
-        In the first report of a thread, only the last call counts, because the total may include earlier turns."""
+        """Return the tokens since the thread's last report, or None if there are none."""
+        # the first total of a thread may include earlier turns
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
         before = self._totals.get(thread)
@@ -60,8 +60,7 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the provider's refusal in an error, or ``None`` for any other error.
-    ``windows`` is the last report of the rate limits."""
+    """Return the provider's refusal in an error, or None for any other error."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -72,8 +71,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time in a message as ISO text, or ``None`` if there is none.
-    A time without a time zone is in this machine's zone."""
+    # a time without a zone is in this machine's zone
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -109,7 +107,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``. Return any other command unchanged."""
+    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``, or the command itself."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:

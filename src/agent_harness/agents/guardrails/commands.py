@@ -21,7 +21,7 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Words and redirects of one command, in a form that can be compared with other commands."""
+    """Words and redirects of one command, for comparison with denied commands."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
@@ -45,9 +45,8 @@ def forms_of(command: ShellCommand) -> Form:
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first entry in ``entries``, the denied commands, that matches successive commands, or ``None``. The
-    first word of an entry is the program. Its other words must appear in this order, with gaps allowed. ``-rf`` also
-    matches ``-fr`` and ``-r -f``. ``curl | sh`` matches two commands."""
+    """Return the first denied command in ``entries`` that occurs in ``found``, or None."""
+    # ``-rf`` also matches ``-fr`` and ``-r -f``; ``curl | sh`` matches two successive commands
     for entry in entries:
         patterns = _patterns(entry)
         for at in range(len(found) - len(patterns) + 1 if patterns else 0):
@@ -94,8 +93,8 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Return why a shell command is refused, in one line, or ``None`` if it is allowed. Never raise an error. The
-    command starts in ``root``. A ``cd`` in the command affects the commands after it. (C32)"""
+    """Return why a shell command is refused, or None if it is allowed."""
+    # C32: never raises an error
     if not rules.shell_enabled:
         return "the shell is disabled in this project (tools.shell.enabled)"
     try:
@@ -109,8 +108,9 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script.
-    A subshell has its own checker, because its changes to variables and folders do not affect the outer script."""
+    """Checker of the commands in one shell script."""
+
+    # A nested script has its own checker: its changes to variables and folders do not affect the outer script.
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -126,7 +126,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """Return why the first forbidden command is refused, or ``None`` if all commands are allowed."""
+        """Return why a script is refused, or None if all its commands are allowed."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -142,7 +142,7 @@ class _Judge:
         return None
 
     def _enter(self, operators: Sequence[str]) -> None:
-        """Enter or leave subshells. Each subshell has its own working directory."""
+        # each subshell has its own working directory
         for operator in operators:
             if operator == "(":
                 self.place.folders.append(self.place.cwd)
@@ -150,12 +150,10 @@ class _Judge:
                 self.place.folders.pop()
 
     def _substituted(self, command: ShellCommand) -> str | None:
-        """Return why a command in a substitution is refused, or ``None`` if all of them are allowed."""
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Return why a command, or a command that it starts, is refused.
-        Return ``None`` if all are allowed. Add the forms of all these commands to ``forms``."""
+        """Append the command's forms to ``forms``. Return why it is refused, or None."""
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
@@ -177,8 +175,7 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return why a command in ``find -exec`` is refused, or ``None`` if no command is.
-        ``{}`` stands for the found files."""
+        """Return why a command after ``find -exec`` is refused, or None if it is allowed."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -189,8 +186,6 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words of a command without leading assignments and shell keywords.
-        Variables in the program's name are expanded."""
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -202,7 +197,6 @@ class _Judge:
         return rest
 
     def _assigned(self, word: ShellWord) -> bool:
-        """Record a variable assignment. Return False if the word is not an assignment."""
         found = _ASSIGNMENT.fullmatch(word.written)
         if found:
             self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")
@@ -239,8 +233,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the script that a shell reads from standard input.
-    Return ``None`` if the command is not a shell or the script is not known."""
+    """Return the script that a shell reads from standard input, or None if it is unknown."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

@@ -18,9 +18,8 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return why a path is refused, in one line, or ``None`` if it is allowed. Never raise an error. A relative path
-    starts at ``root``. Symbolic links are followed. Denied folders match in upper and lower case, because some file
-    systems ignore case. With ``write``, the folders of git and of the harness are refused too. (UAH-444, C32)"""
+    """Return why file tools must not use a path, or None if they may."""
+    # UAH-444, C32: never raises; denied folders match in any case, because some file systems ignore case
     if not rules.filesystem_enabled:
         return "file tools are disabled in this project (tools.filesystem.enabled)"
     try:
@@ -49,12 +48,11 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
 
 
 def resolved(path: str, start: str) -> str:
-    """Return the absolute path with symbolic links resolved. A relative path starts at ``start``."""
     return os.path.realpath(os.path.join(start, os.path.expanduser(path)))
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """Return True if ``path`` is ``folder`` or is in it. Both are absolute and normalized. ``fold`` ignores case."""
+    """Return True if ``path`` is ``folder`` or below it. Both must be absolute and normalized."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -73,7 +71,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Working directories and variables of a command. Their values are known only from the command's text."""
+    """Working directories and variables of a command, as far as its text shows them."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -85,13 +83,12 @@ class WorkingFolder:
 
 
 def temporary() -> Iterator[str]:
-    """Yield the system's folders for temporary files, with symbolic links resolved."""
     yield os.path.realpath(tempfile.gettempdir())
     yield os.path.realpath("/tmp")  # noqa: S108
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Return the text with known variables expanded. ``unknown`` replaces any other variable."""
+    """Return the text with known variables expanded, and others replaced by ``unknown``."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
@@ -130,7 +127,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the absolute path with symbolic links resolved, except a link at the end, which ``rm`` itself removes."""
+    """Return the absolute path of what ``rm`` removes: a link itself, not its target."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -139,7 +136,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if the target, which may contain wildcards, matches the path or a folder that contains the path."""
+    """Return True if the removal of ``target``, which may contain wildcards, removes ``path`` too."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True

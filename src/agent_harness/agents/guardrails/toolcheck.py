@@ -29,7 +29,8 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return why a tool call is refused, in one line, or ``None`` if it is allowed. MCP tools are not checked."""
+    """Return why a tool call is refused, or None if it is allowed."""
+    # MCP tools are not checked
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
@@ -58,8 +59,8 @@ def hook_command(root: Path, rules: ToolRules) -> str:
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return a refusal in the format of the hook ``PreToolUse``, or "" if the call is allowed.
-    ``told`` contains the root and the rules as JSON."""
+    """Return a refusal for the hook ``PreToolUse``, or "" if the call is allowed."""
+    # ``told`` holds the root and the rules as JSON
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]

@@ -19,7 +19,7 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Agent that plays a script file. A turn plays the first entry whose condition is met and that has uses left."""
+    """Agent that plays entries of a script file, one in each turn."""
 
     name = "scripted"
 
@@ -34,7 +34,7 @@ class ScriptedAgent(CommandAgent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
-        """Return the agent for ``agent: {kind: scripted, script: FILE}``. The file is relative to the project."""
+        """Return the agent for ``agent: {kind: scripted, script: FILE}``."""
         script = options.checked("scripted", settings, ("script",)).get("script")
         if not isinstance(script, str) or not script:
             raise ConfigurationError(
@@ -44,7 +44,6 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """Account name: the script's name and a digest of its path. Each script has its own account."""
         place = os.fsencode(self.script)
         return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 
@@ -56,7 +55,6 @@ class ScriptedAgent(CommandAgent):
         return None
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn with this brief. Raise ``ScriptError`` before the start if the script is invalid."""
         self._load()
         return super().start(brief)
 

@@ -67,15 +67,15 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Format of one verb's value, a mapping. A plain value is the short form: the value of the key ``short``."""
+    """Format of the value of one verb in a script."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
-    short: str | None = None
+    short: str | None = None  # the key that a plain value stands for
     needs: tuple[str, ...] = ()  # "a|b": one of the two
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield a message for each problem of the verb's value. The caller puts the verb's name before the message."""
+        """Yield the problems of the verb's value, as texts that follow the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -90,7 +90,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """Return the verb's value as a mapping of keys, or ``None`` if the value's form does not fit this verb."""
+        """Return the verb's value as a mapping of keys, or None if its form is wrong."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -151,7 +151,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as its verb and a mapping of keys to values. The verb ``sh`` becomes ``run``."""
+    """Return a valid step as its verb and a mapping of keys to values."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -183,7 +183,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """Error: the script is invalid. The message names file, entry and key. ``problems`` has all problems."""
+    """Error: the script is invalid. ``problems`` lists every problem."""
 
     code = "script"
 
@@ -223,15 +223,14 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about the current turn, which are compared with the conditions of script entries.
-    ``attempt`` is 1 in the first session on a feature."""
+    """Facts about the current turn, for comparison with the conditions of script entries."""
 
     prompt_type: str = "coding"
     feature: int | None = None
     task: str | None = None
     session: int = 1
     round: int = 0
-    attempt: int = 1
+    attempt: int = 1  # among the sessions on the feature
     prompt: str = field(default="", repr=False)
 
     def fits(self, when: Mapping[str, tuple[Any, ...]]) -> bool:
@@ -246,7 +245,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry whose condition is met and that has uses left, or ``None`` if there is no such entry."""
+    """Return the first entry with uses left whose condition is met, or None."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry
@@ -254,7 +253,6 @@ def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Scrip
 
 
 def load(path: Path) -> Script:
-    """Return the script in a YAML or JSON file. Raise ``ScriptError`` if the script is invalid."""
     found = _parsed(path)
     problems = list(_problems(found))
     if problems:

@@ -22,8 +22,9 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Number of uses of each script entry, and the sessions of each feature.
-    These facts are stored in a file in the git directory, so that a rollback does not remove them."""
+    """Counts of the uses of script entries, and the sessions of each feature."""
+
+    # kept in the git directory, so that a rollback does not remove them
 
     path: Path
     uses: dict[str, int] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class Memory:
 
     @classmethod
     def open(cls, project: Path, script: Path) -> "Memory":
-        """Return the memory of a script in a project. The memory is empty if its file is missing or damaged."""
+        """Return the memory of a script in a project, empty if its file is missing or damaged."""
         name = hashlib.sha256(f"{project.resolve()}\0{script.resolve()}".encode()).hexdigest()[:16]
         path = _folder(project) / f"{name}.json"
         try:
@@ -41,14 +42,15 @@ class Memory:
             return cls(path)
 
     def attempt(self, feature: int | None, session: int) -> int:
-        """Return the number of this session among all sessions on this feature. The first is 1."""
+        """Return the position of this session among those on the feature, counted from 1."""
         known = self.sessions.setdefault(str(feature), [])
         if session not in known:
             known.append(session)
         return known.index(session) + 1
 
     def use(self, key: str) -> None:
-        """Count one more use of an entry. Call this method before the entry plays, so that a killed turn counts too."""
+        """Count one more use of an entry, before the entry plays."""
+        # so that a killed turn counts too
         self.uses[key] = self.uses.get(key, 0) + 1
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(f".{os.getpid()}")
@@ -84,7 +86,8 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Print text. A line that begins with ``{`` is printed as a text event, so that it is not read as an event."""
+        """Print text. A line that begins with ``{`` becomes a text event."""
+        # otherwise it would be read as an event
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -107,7 +110,6 @@ class Stage:
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Report a tool call. Return the id of the call."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -121,8 +123,7 @@ class Stage:
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command, and print the command, its output and its exit status as agents do.
-        Return the exit status, or 124 after the timeout. Do not wait for background processes."""
+        """Run a shell command, print it and its output as agents do, and return the status."""
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
         call = self.call("shell", {"command": command})
@@ -276,7 +277,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report the statuses 429 and 529 as a rate limit. For other statuses, print an error and end the turn."""
+    """Report a provider's error. It ends the turn unless it is a rate limit."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
@@ -366,7 +367,6 @@ def _test_file(stage: Stage, feature: int) -> str:
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """Return a feature's test command: from the script, from ``.harness.yaml``, or the default pytest command."""
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
     return wanted.replace("{test_file}", _test_file(stage, feature))
 
@@ -383,7 +383,6 @@ def _configured(settings: Path) -> str | None:
 
 
 def test_file_of(text: str, feature: int) -> str | None:
-    """Return the feature's test file, or ``None`` if the feature is missing or has no test file."""
     return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
 
 

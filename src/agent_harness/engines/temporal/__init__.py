@@ -22,11 +22,10 @@ def work_queue(pool: str) -> str:
 
 
 def slice_queue(host: str) -> str:
-    """Return the name of the Temporal task queue from which the machine ``host`` takes slices of its long tasks."""
+    """Return the Temporal task queue from which a machine takes slices of its long tasks."""
     return f"harness.lth.{host}"
 
 
 def require_extra() -> None:
-    """Raise ``ToolMissing`` if the extra ``temporal`` is not installed. The error names the install command."""
     if find_spec("temporalio") is None:
         raise ToolMissing("the extra 'temporal' is not installed", hint=command_for_extra("temporal"))

@@ -25,8 +25,8 @@ SECONDS = 60.0
 
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
-    """Return the result of ``harness engine check``: ``ok``, and the list ``checks`` with ``what``, ``ok`` and ``told``
-    of each check. The check leaves nothing on the server or the remote."""
+    """Return the result of ``harness engine check``."""
+    # the check leaves nothing on the server or the remote
     rows: list[JsonObject] = []
     loop = LoopThread()
     try:
@@ -67,8 +67,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Push a private ref to the remote, and delete the ref again. Return a row of the check's result, which says
-    whether the push and the deletion worked."""
+    """Return whether the remote accepts private refs, as a row of the check's result."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -90,8 +89,6 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Create a repository in the exchange folder, push ``head`` to it and remove it. Return a row of the check's
-    result, which says whether these steps worked."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

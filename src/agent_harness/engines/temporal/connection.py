@@ -22,8 +22,7 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """Return a client that is connected to the Temporal server. Raise ``PreflightFailed`` if the server does not
-    answer."""
+    """Return a client of the Temporal server. Raise ``PreflightFailed`` if the server does not answer."""
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     try:
         settings = dict(ClientConfig.load_client_connect_config())
@@ -66,15 +65,14 @@ class LoopThread:
         self._thread.start()
 
     def do(self, what: Coroutine[Any, Any, _Value]) -> _Value:
-        """Run a coroutine in the loop's thread. Wait for its result and return the result."""
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Cancel all coroutines and git transfers, and end the loop's thread. Transfers are cancelled because a remote
-        may never answer. The Temporal SDK ends its own threads when the last SDK object is deleted."""
+        """Cancel all coroutines and git transfers, and end the loop's thread."""
+        # transfers too, because a remote may never answer
 
         async def cancel() -> None:
             others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
@@ -91,4 +89,4 @@ class LoopThread:
         self._thread.join(10.0)
         if not self._loop.is_running():
             self._loop.close()
-        gc.collect()
+        gc.collect()  # the Temporal SDK ends its own threads when its last object is deleted

@@ -47,8 +47,7 @@ class TemporalEngine:
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """Prepare the engine without a connection. ``folder`` contains the records of the project's parallel runs.
-        ``refs`` is the ref folder for the project's jobs on the git remote."""
+        # makes no connection: ``open`` does
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
@@ -75,7 +74,6 @@ class TemporalEngine:
         return Bundles(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Connect to the server, check the git remote, and start to process the server's workflow tasks."""
         self._ended = ended
         self._project = project_id(self._folder)
         if folder := self._address.exchange:
@@ -98,8 +96,6 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Push a job and start its workflow in the background. The engine then watches the job until it has fetched the
-        result."""
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -111,7 +107,7 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """Watch a job until its ``result.json`` is written. Wait while the server or the git remote is unreachable."""
+        """Watch a job until its ``result.json`` is written or the job is lost."""
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
@@ -137,8 +133,8 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Offer a job to the pools in order, and return the message that announces the job's result (SC-56). If every
-        offer is refused, raise the ``WorkflowFailureError`` of the last refusal."""
+        """Offer a job to the pools in order, and return the message that announces its result."""
+        # SC-56
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
         if job.id in self._recalled:
@@ -170,8 +166,7 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to which the engine offers a job, in order. Each pool is listed several times, because one
-        worker of a pool may accept a job that another worker refused."""
+        # several times each, because another worker of the pool may accept a job that one refused
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
@@ -179,7 +174,7 @@ class TemporalEngine:
             self._tell(f"{job_id}: work that does not count was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until the server and the git remote can be reached. Return the result of ``act``."""
+        """Repeat ``act`` until the server and the git remote can be reached, and return its result."""
         while True:
             try:
                 return await act()
@@ -249,8 +244,7 @@ class TemporalEngine:
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the job's workflow to stop the worker. If the job is not on the git remote yet, no worker ever starts
-        it."""
+        # a job that is not on the remote yet is then never started
         if self._loop is None or job_id not in self._jobs:
             return
         self._recalled[job_id] = reason
@@ -264,8 +258,7 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the status of each job on the Temporal server (SC-14). Work of jobs that the server does not know is
-        fetched from the git remote and kept in rescue refs."""
+        # SC-14: work of jobs that the server does not know becomes rescue refs
         assert self._loop is not None
         found: dict[str, str] = {}
         for each in jobs:
@@ -292,12 +285,10 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the last heartbeat of each job, by job id. The member ``tries_usd`` of a heartbeat is the cost of each
-        try in US dollars."""
+        # ``tries_usd`` of a heartbeat is the cost of each try
         return dict(self._heard)
 
     def close(self) -> None:
-        """Disconnect from the server, and end all threads of the Temporal client."""
         loop, self._loop = self._loop, None
         if loop is None:
             return
@@ -320,8 +311,7 @@ def _refusal(error: WorkflowFailureError) -> str | None:
 
 
 def remote_url(git: Git, name: str) -> str:
-    """Return the URL of the git remote ``name`` in a form that workers can use. Raise ``PreflightFailed`` if the remote
-    does not exist or its URL contains a password."""
+    """Return the remote's URL for the workers. Raise ``PreflightFailed`` if it contains a password."""
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name
@@ -337,6 +327,7 @@ def remote_url(git: Git, name: str) -> str:
 
 
 def _write(folder: str, job: Job, **found: object) -> None:
-    """Write the result file of a job that no worker has completed. The result does not count as an attempt."""
+    """Write the result file of a job that no worker has completed."""
+    # it does not count as an attempt
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

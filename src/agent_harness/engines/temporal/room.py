@@ -28,8 +28,7 @@ class MachineRoom(CustomSlotSupplier):
     """Job slots of one worker. The Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """Prepare the job slots. ``folder`` is on the disk of the workspaces, ``min_free_mb`` is the required free
-        memory in MiB, and ``most`` is the maximum number of jobs."""
+        # ``folder`` is on the disk of the workspaces; ``most`` is the maximum number of jobs
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most
@@ -40,20 +39,18 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return the reason why no further agent should start on this machine, or None if one more agent can start."""
+        """Return why no further agent should start on this machine, or None if one can."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True if memory is so short that the worker should return a job. Call this method regularly. It returns
-        True at most once a minute."""
+        """Return True, at most once a minute, if a job should be returned because memory is short."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return a message for the user if ``at_work`` jobs are running and a shortage prevents a further job. Return
-        None without a shortage, and for a minute after each message."""
+        """Return a message, at most once a minute, if a shortage prevents a further job."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
@@ -65,7 +62,6 @@ class MachineRoom(CustomSlotSupplier):
     # ---- as the SDK asks
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Wait until a job slot is free and the machine has enough memory and disk space. Return the slot."""
         freed = asyncio.Event()
         self._freed = asyncio.get_running_loop(), freed
         while True:
@@ -76,8 +72,8 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a job slot. Return None if no slot is free, or if a job is running and memory or disk space is
-        short."""
+        """Return a job slot, or None if no slot is free or the machine lacks resources."""
+        # while no job runs, one may start even so
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None
@@ -88,7 +84,6 @@ class MachineRoom(CustomSlotSupplier):
         """Do nothing, because a job slot is counted when it is reserved."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Release a job slot, and wake the coroutine that waits for a slot."""
         with self._lock:
             self._taken -= 1
         if self._freed:

@@ -49,14 +49,11 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """Return the Temporal schedule id for the long task in the folder ``root`` of this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Carry out ``lth schedule`` for the long task in ``root``: create or change its schedule, or apply the verb in
-    ``options``. Return the output for the user. Raise ``UsageError`` for an invalid interval or two verbs, and
-    ``NothingEligible`` if the verb needs a schedule that does not exist."""
+    """Carry out ``lth schedule`` for the long task in ``root``, and return the output for the user."""
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")
@@ -155,8 +152,7 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run`` for one slice of a long task. Return the command's exit code and the task's state after the
-        slice."""
+        """Run one slice of a long task, and return its exit code and the task's state."""
         root = str(head.get("root"))
         if root not in self._roots:
             raise ApplicationError(

@@ -99,8 +99,7 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run the worker until a signal arrives, and return the exit code 0 after a clean end. Raise ``Busy`` if the
-        folder has another worker, and ``PreflightFailed`` if the server does not answer."""
+        """Run the worker until a signal arrives. Raise ``Busy`` if the folder has another worker."""
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
@@ -123,8 +122,8 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. If it is called again, save the running jobs at once, without time to wrap up
-        (SC-54)."""
+        """Begin to shut down the worker. A second call saves the running jobs at once."""
+        # SC-54
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
             for each in self._tries:
@@ -159,7 +158,8 @@ class RemoteWorker:
         self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End git transfers that outlast the wrap-up time, or that hang after the second signal (SC-54)."""
+        """End git transfers that outlast the wrap-up time, or that hang after a second signal."""
+        # SC-54
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -187,7 +187,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Print a message once a minute while the Temporal server cannot be reached (SC-55)."""
+        # SC-55
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -198,8 +198,8 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print once a minute why the worker accepts no further job. If memory is short, return the youngest job to the
-        pool (SC-41)."""
+        """Print why no further job is accepted. If memory is short, return the youngest job."""
+        # SC-41
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
@@ -256,8 +256,8 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up what a killed worker left in this folder. After a stop signal, end the clean-up after the wrap-up
-        time, or at a second signal. The next worker in the folder does the rest."""
+        """Clean up what a killed worker left in this folder."""
+        # after a stop signal, the next worker in the folder does the rest
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
         await asyncio.wait({ending, told[0]}, return_when="FIRST_COMPLETED")
@@ -316,7 +316,7 @@ class RemoteWorker:
 
 
 class JobTry:
-    """One try of a job: one execution by this worker, in its own thread."""
+    """Execution of a job by this worker, in its own thread."""
 
     def __init__(
         self,
@@ -328,7 +328,7 @@ class JobTry:
         room: MachineRoom,
         tries: Mapping["JobTry", None],
     ) -> None:
-        """Prepare a try of a job. ``tries`` contains all running tries of the worker, in the order of their start."""
+        # ``tries``: all running tries of the worker, in the order of their start
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
@@ -354,7 +354,7 @@ class JobTry:
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool for another worker. ``why`` is the reason for the return."""
+        """Save the work and return the job to the pool, where another worker can take it."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
@@ -367,8 +367,8 @@ class JobTry:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """Return a heartbeat of at most about one kilobyte. It includes new rate limits, because other workers must
-        observe them."""
+        """Return a heartbeat of at most about one kilobyte."""
+        # with new rate limits, because other workers must observe them
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -378,8 +378,8 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Run the try, and return the message that announces its result. Raise ``JobRefused`` if this worker must not
-        run the job, and ``HarnessError`` if the worker returns the job to the pool."""
+        """Run the try, and return the message that announces its result."""
+        # ``JobRefused``: this worker must not run the job; ``HarnessError``: the job goes back to the pool
         self._refuse_foreign()
         project = str(self._head["project"])
         root = os.path.join(self._terms.folder, project)
@@ -417,8 +417,7 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full. Give up after five minutes or at a stop request: raise ``HarnessError``, which
-        returns the job to the pool. If another job is running and memory or disk space is short, give up at once."""
+        """Wait for free disk space. Raise ``HarnessError`` to return the job to the pool."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -435,8 +434,7 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Return True if the job must stop. Save the job's work every few minutes. The caller polls this method twice a
-        second."""
+        """Save the job's work if that is due, and return True if the job must stop."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -454,8 +452,8 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the job's work, and push it in a separate thread. A stop therefore never waits for the
-        remote."""
+        """Take a snapshot of the job's work, and push it in a separate thread."""
+        # so that a stop never waits for the remote
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -479,8 +477,7 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Push the job's work and the try's cost, after the job's processes have ended. If a push fails, print a
-        message."""
+        """Push the job's work and the try's cost, after the job's processes have ended."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         home, workspace = Git(job.home), Workspace(job.workspace)
@@ -500,8 +497,7 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Call ``act`` until the git remote can be reached, and return the result of ``act``. Raise ``RemoteAway``
-        after 360 calls. If the job is being returned to the pool, raise the error at the end of the wrap-up time."""
+        """Repeat ``act`` until the git remote can be reached, and return its result."""
         for _ in range(360):
             try:
                 return act()
@@ -514,7 +510,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove the local refs and files of a try after its complete result is on the remote (SC-57)."""
+    # SC-57: only after its complete result is on the remote
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -523,7 +519,6 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of the job's running session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -532,8 +527,7 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return the try's cost so far in US dollars. It is the higher of two amounts: the cost in the result file, and the
-    cost that was recorded before each model call."""
+    # the higher of the result's cost and the cost recorded before each model call
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
     noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
@@ -546,7 +540,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the repository in ``folder`` that stands for the project on this machine. Create it if it is missing."""
+    """Return the repository that stands for the project on this machine, and create it if missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(

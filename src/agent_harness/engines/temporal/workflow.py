@@ -21,8 +21,8 @@ class JobWorkflow:
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run the activity that executes the job, and return the message that announces the result. The message
-        contains only ids and refs."""
+        """Run the job's activity, and return the message that announces the result."""
+        # the message contains only ids and refs
         if self._why:
             return {"status": "stopped", "why": self._why}
         beat = float(head["heartbeat_seconds"])
@@ -56,7 +56,7 @@ class JobWorkflow:
 
     @workflow.signal
     def stop(self, why: str) -> None:
-        """Cancel the activity that executes the job. Its worker then wraps up and reports its work."""
+        """Cancel the job's activity. Its worker then wraps up and reports its work."""
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()
@@ -64,12 +64,12 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """Workflow of one slice of a long task. Temporal does not retry a crashed slice, because the next slice takes
-    over."""
+    """Workflow of one slice of a long task."""
+
+    # no retries: after a crash, the next slice takes over
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one slice, and return its exit code and the state of the task."""
         found: dict[str, Any] = await workflow.execute_activity(
             "harness.lth_slice.v1",
             head,
