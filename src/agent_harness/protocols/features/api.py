@@ -90,7 +90,7 @@ def settings(folder: str | Path) -> Config:
 
 
 def status(layout: FeatureLayout) -> JsonObject:
-    """Return the project's progress from its state files. Raise ``StateDamaged`` if a state file is malformed."""
+    """Return the project's progress. Raise ``StateDamaged`` if a state file is malformed."""
     from agent_harness.protocols.features import status as features_status
 
     try:
@@ -159,7 +159,7 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return the files and ignore rules that the harness added. Raise an error if a session runs or was interrupted."""
+    """Return the files and ignore rules that the harness added to the project."""
     from agent_harness.protocols.features.planning import adoption
 
     return adoption.traces(layout_of(folder))
@@ -209,7 +209,7 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the item's newest transcript, or None if the item has no transcript."""
+    """Return the path of the newest transcript of ``item``, or None if no transcript exists."""
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
 
@@ -222,7 +222,7 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """Return summaries of the newest sessions, oldest first."""
+    """Return summaries of the ``last`` newest sessions, oldest first."""
     from agent_harness.protocols.features import logs
 
     return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
@@ -244,7 +244,7 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``, and print the warnings of its settings."""
+        """Return the feature project in ``folder``. Print the warnings about its settings."""
         from agent_harness.protocols.features.project import Project
 
         config = settings(folder)
@@ -261,7 +261,7 @@ class FeatureProject:
 
     @classmethod
     def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
-        """Turn a repository that has code and tests into a feature project, without starting an agent."""
+        """Make a feature project from a repository that has code and tests. No agent starts."""
         from agent_harness.protocols.features.planning import adoption
 
         return adoption.adopt(folder, allow_failing=allow_failing, say=say)
@@ -285,7 +285,7 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions, in parallel if ``workers`` is given, and return their result."""
+        """Run one or more sessions and return the run's result. With ``workers``, run them in parallel."""
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
         from agent_harness.protocols.features.sessions.run import Runs
@@ -332,7 +332,7 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Describe the next session, or the first session of each worker, without running it (UAH-048, UAH-049)."""
+        """Describe the next session, or the first session of each worker, and start nothing (UAH-048, UAH-049)."""
         if workers:
             from agent_harness.protocols.features.parallel import run
 
@@ -396,7 +396,7 @@ class FeatureProject:
     # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
-        """Pause the project, and let the running session stop after its current operation (UAH-056, UAH-057)."""
+        """Pause the project. A running session stops after its current operation (UAH-056, UAH-057)."""
         from agent_harness.protocols.features.sessions import locking
 
         return locking.pause(self._project, reason)
@@ -419,7 +419,7 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return the workers and branch of a finished parallel run that has unpushed commits, or else None."""
+        """Return the data of a finished parallel run whose commits are not pushed, or None."""
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -445,7 +445,7 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause, and answer the pending question if ``choose`` is given (UAH-058, C12, C39)."""
+        """End a pause. With ``choose``, also answer the pending question (UAH-058, C12, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
 
@@ -455,7 +455,7 @@ class FeatureProject:
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
-        """Exclude a feature from later sessions, or include it again if ``undo`` is true (UAH-059, C53)."""
+        """Exclude a feature from later sessions. With ``undo``, include the feature again (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import overrides
 
@@ -503,7 +503,7 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """End the hand-off to the user, and verify the changes that the user made (UAH-065, UAH-066)."""
+        """End the hand-off to the user and verify the user's changes (UAH-065, UAH-066)."""
         owner.refuse_agents(self._project.layout.root, "harness hand-back")
         from agent_harness.protocols.features.people import takeover
 

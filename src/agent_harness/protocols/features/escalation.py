@@ -50,7 +50,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session, or None if it was not rejected (E2, E3)."""
+    """Return the question about the rejected session, or None if the session was not rejected (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -61,7 +61,7 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Store and return a question about the first open feature with too many verification steps (E10)."""
+    """Find the first open feature with too many verification steps. Store a question about the feature (E10)."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
@@ -97,7 +97,7 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run the broken tests again after the rollback, and reopen the features that still fail (C10)."""
+    """After a rollback, test the broken features again. Reopen each feature that still fails (C10)."""
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -116,7 +116,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return the question about the tests that the session broke (E3, UAH-402)."""
+    """Return the question about the tests that a session broke (E3, UAH-402)."""
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]

@@ -80,7 +80,7 @@ class FeatureLayout:
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of the recording that ``--agent replay:FILE`` plays."""
+        """Return the path of the session's recording, which ``--agent replay:FILE`` can play."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property

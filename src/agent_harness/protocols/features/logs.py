@@ -221,7 +221,7 @@ _DAY = timedelta(days=1)
 
 
 def prune_daily(project: Project) -> None:
-    """Delete expired log rows and files, at most once a day."""
+    """Delete expired log rows and files, unless this was done in the last 24 hours."""
     mark = project.layout.log(PRUNED)
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)

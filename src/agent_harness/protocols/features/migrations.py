@@ -43,7 +43,7 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """Raise ``Refused`` if a newer harness wrote the state, unless the settings allow it."""
+    """Raise ``Refused`` if a newer harness version wrote the state, unless the settings allow it."""
     found = stored_schema(project)
     if found is None or found <= NOW:
         return
@@ -60,7 +60,7 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the state to the current schema. The caller holds the lock."""
+    """Migrate the state to the current schema. The caller must hold the lock."""
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:

@@ -27,7 +27,7 @@ def feature_of(project: Project, feature_id: int) -> Feature:
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Apply ``edit`` to features.json, commit the file, and return the commit."""
+    """Edit features.json with ``edit``, commit the file and the paths in ``also``, and return the commit."""
     refuse_unsafe(project)
     before = files.read_bytes(project.layout.features)
     document = project.store.features()
@@ -87,7 +87,7 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set a feature's ``passes`` to a person's decision, and commit the change."""
+    """Set the feature's ``passes`` as a person decided, and commit features.json."""
     feature_of(project, feature_id)
     word = "true" if passes else "false"
     message = f"harness: Feature #{feature_id} passes={word} ({how})"
@@ -108,7 +108,7 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a person's decision about a verdict in the ledger."""
+    """Write a person's decision about a feature to the verdict ledger. ``of`` is the number of the judged verdict."""
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -127,7 +127,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen features whose tests fail, in one commit (E9)."""
+    """In one commit, remove the passing mark from features whose tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -137,7 +137,7 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
 
 
 def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
-    """Skip the features that a session broke, without blocking the features that depend on them (C53)."""
+    """Skip the features that a session broke, without blocking their dependents (C53)."""
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} skipped", _edit(feature_ids, "marked", passes=False, skipped=mark))
@@ -150,7 +150,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move a feature's unfinished work to a new rescue ref. Return the ref, or None if no work was moved."""
+    """Move the feature's unfinished work to a rescue ref. Return the ref, or None without such work."""
     state = project.store.state()
     checkpoint = state.feature_checkpoint
     if not checkpoint or state.current_feature != feature_id:
@@ -214,7 +214,7 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that commits accepted work for a person to confirm."""
+    """Return the finalization that commits accepted work. A person must still confirm the feature."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):

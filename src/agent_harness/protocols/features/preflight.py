@@ -74,7 +74,7 @@ def script_files(config: Config) -> list[str]:
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Raise ``UnsafeTree`` if the repository is not ready for a session."""
+    """Raise ``UnsafeTree`` if the repository does not allow a session now."""
     git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -105,7 +105,7 @@ def git_state(project: Project, session: int) -> Check:
 
 
 def _leave_detached_head(project: Project) -> None:
-    """Switch from a detached HEAD to the default branch. Raise ``UnsafeTree`` if this could lose a commit (C25)."""
+    """Switch from a detached HEAD to the default branch. Raise ``UnsafeTree`` if a commit could be lost (C25)."""
     git = project.git
     branch, head = git.default_branch(), git.head()
     if branch is None:
@@ -144,7 +144,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Raise ``LimitReached`` if no budget is left for the session."""
+    """Raise ``LimitReached`` if the project or feature has no budget for another session."""
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -186,7 +186,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the project's environment, and end its processes after the ``with`` block."""
+    """Yield the development environment. End the environment's processes after the ``with`` block."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -209,7 +209,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the environment scripts that were changed by work that is not yet accepted."""
+    """Return the environment scripts that a feature's unaccepted work has changed."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None
@@ -226,7 +226,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 @dataclass
 class DevelopmentEnvironment:
-    """Development environment of one session: the project's scripts, and the processes that they start."""
+    """Scripts of the project's development environment, and the processes that they start."""
 
     root: Path
     init: str | None

@@ -19,13 +19,11 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """One session's entry in the progress file."""
-
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines below ``LABEL:``, without bullets."""
+        """Return the lines below ``LABEL:`` without their bullets."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -66,7 +64,7 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return the decisions of the last sessions, newest session first (UAH-248)."""
+    """Return the decisions of the newest sessions. Decisions of the latest session come first (UAH-248)."""
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
     for session, text in (*written, *told):
@@ -90,7 +88,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to a file atomically, on a new line."""
+    """Append text to the file in one atomic write, starting on a new line."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

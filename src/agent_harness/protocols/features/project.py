@@ -60,7 +60,7 @@ class Project:
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree to a private ref, and return the commit. The branch does not move."""
+        """Commit the current work tree to a private ref and return the commit."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -70,15 +70,14 @@ class Project:
         return commit
 
     def dirty(self) -> list[str]:
-        """Return the uncommitted paths, except the progress file."""
+        """Return the paths with uncommitted changes. The progress file is left out."""
         return [path for path in repository.dirty_paths(self.git) if path != self.progress_name]
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Write a git tree of the current files, and return its id. No ref points to the tree."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def go_back(self, to: Snapshot, ref: str, name: str, *, set_aside_operation: bool = False) -> Rescue:
-        """Restore the snapshot ``to``, and keep the removed work under ``ref``."""
+        """Restore the snapshot ``to``. Keep the replaced work under ``ref``."""
         place = self.root / self.state_name / "rescue-files" / name
         return snapshot.restore(
             self.git, to, ref, exclude=self.excluded, rescue_files=place, set_aside_operation=set_aside_operation

@@ -142,7 +142,7 @@ def meaning(asked: Question, option: str) -> str:
 
 
 def letter(option: str) -> str:
-    """Return the letter that selects an answer option."""
+    """Return the letter by which a user selects the option."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
@@ -167,7 +167,7 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions in the order of answering."""
+    """Return the pending questions in the order in which the user must answer."""
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
     first = [asked for asked in stored if stops(asked)]
@@ -175,7 +175,7 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the question that a run prints, or None if no question is pending."""
+    """Return the question that a run shows to the user, or None."""
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
@@ -202,7 +202,7 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Remove stored questions that the next run asks again, and questions that are obsolete."""
+    """Remove obsolete questions, and questions that the next run will ask again."""
     state = project.store.state()
     asked = state.question
     if asked and asked.kind in OPTIONS and asked.kind not in (*STOPPING, "large_feature", "dependency_cycle"):
@@ -223,7 +223,7 @@ def forget(project: "Project") -> None:
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Remove the stored question about a feature's kept candidate, and delete the candidate's ref."""
+    """Remove the stored question about the feature's kept candidate, and the candidate's ref."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -236,7 +236,7 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref of a question's candidate, or None if it is not valid."""
+    """Return the private ref of the candidate that a question keeps, or None for an invalid ref."""
     import re  # late: ``harness status`` starts without it
 
     return asked.ref if re.fullmatch(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+", asked.ref or "") else None
@@ -267,7 +267,7 @@ def command(asked: Question, option: str) -> str:
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers the question, with the other options in a shell comment."""
+    """Return a command that answers the question. A shell comment lists the other options."""
     options = asked.options or ("retry",)
     # a retry ends and skips nothing
     first = "retry" if "retry" in options else options[0]
@@ -280,7 +280,7 @@ def _of_feature(asked: Question) -> str:
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the option that the user chose by number, letter or word. Raise ``UsageError`` for any other text."""
+    """Return the option that the user chose. Raise ``UsageError`` for an unknown choice."""
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

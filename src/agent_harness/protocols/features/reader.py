@@ -23,8 +23,6 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """Records of one feature project, for views."""
-
     kind: Kind = "features"
 
     def __init__(self, layout: FeatureLayout, *, read_yaml: Callable[[str], JsonObject] | None = None) -> None:
@@ -33,7 +31,7 @@ class FeatureSource:
         self._read_yaml = read_yaml
 
     def home(self) -> str | None:
-        """Return the path of the project's state folder outside the project, or None if it does not exist."""
+        """Return the state folder outside the project, or None if that folder does not exist."""
         try:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
         except (OSError, ValueError):  # an unreadable `.git`
@@ -43,7 +41,7 @@ class FeatureSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return one line about the active parallel run, or None if there is none."""
+        """Return one line about the active parallel run, or None without such a run."""
         return run_snapshot.at_work(run_snapshot.told(self._layout.parallel))
 
     def state_files(self) -> Sequence[str]:
@@ -53,7 +51,6 @@ class FeatureSource:
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the features, questions and costs."""
         store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
         believed = read(OPEN_SESSION, store.open_session, None)
         under_way = believed or store.session_copy()

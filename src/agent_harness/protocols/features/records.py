@@ -76,7 +76,7 @@ class Feature:
 
     @property
     def feature_id(self) -> int | None:
-        """Id of the feature, or ``None`` for ``CLEANUP``, which is not a feature."""
+        """Id of the feature, or None for ``CLEANUP``, which only stands for cleanup sessions."""
         return None if self is CLEANUP else self.id
 
     @property
@@ -86,12 +86,12 @@ class Feature:
 
     @property
     def awaits_person(self) -> bool:
-        """True if the feature's code is merged, but a person must still confirm the feature (C13)."""
+        """True if the feature's code is merged and a person must still confirm the feature (C13)."""
         return bool(self.record.get("awaiting_manual"))
 
     @property
     def accepted_in(self) -> int | None:
-        """Number of the session whose merged work a person must still confirm."""
+        """Number of the session whose merged work still needs a person's confirmation."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
@@ -107,7 +107,7 @@ class Feature:
 
     @property
     def unblocks(self) -> bool:
-        """True if the feature was skipped after a regression and therefore does not block other features (C53)."""
+        """True if the feature was skipped after a regression, so that its dependents can start (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
 
     @property
@@ -145,7 +145,7 @@ class Feature:
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
-        """Checks that the agent must make before a person confirms the feature."""
+        """Checks that the agent must complete before a person confirms the feature."""
         return texts(self.record.get("automated_checks"))
 
     @property
@@ -183,7 +183,7 @@ class FeatureList:
         return next((f for f in self.features if f.id == feature_id), None)
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of passing features and the total number of features."""
+        """Return two numbers: passing features and all features."""
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
@@ -196,7 +196,7 @@ def percent(part: int, whole: int) -> int:
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return one line for each defect of features.json."""
+    """Return one line for each error in features.json."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -261,7 +261,7 @@ STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Yield a warning for each feature with too many verification steps or a large size estimate (UAH-113, C42)."""
+    """Yield a warning for each feature that has too many verification steps or is too large (UAH-113, C42)."""
     for feature in features:
         steps, size = len(feature.steps), feature.record.get("size_estimate")
         most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
@@ -389,7 +389,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return counts by kind as text, such as ``3 F401, 2 E501, 4 others``."""
+    """Return the counts as text, such as ``3 F401, 2 E501, 4 others``."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -398,7 +398,7 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """Return a lint result as text, such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``."""
+    """Return the lint result as text, such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``."""
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -416,7 +416,7 @@ def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
 
 
 class Baseline:
-    """Content of test_baseline.json: the tests known to pass, and the data files that they read (UAH-129, UAH-131)."""
+    """Content of test_baseline.json: passing tests, and the data files that those tests read (UAH-129, UAH-131)."""
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = {**NEW_BASELINE, **record}

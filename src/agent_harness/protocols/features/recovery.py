@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: what a killed harness leaves, and the recovery step."""
+    """One row of the recovery table: what a killed harness left, and the recovery step."""
 
     phase: str
     left_behind: str

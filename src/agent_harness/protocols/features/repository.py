@@ -20,13 +20,13 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD, except ignored files and nested repositories."""
+    """Return the paths that differ from HEAD. Ignored files and nested repositories are left out."""
     # git shows a nested repository with a final slash, and never stashes its content
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Make git ignore the state folder, which git could otherwise stash."""
+    """Make git ignore the state folder, because ``git stash`` could otherwise move it."""
     if not git.is_repository:
         return
     own_output.keep_out_of_sight(git.repository)
@@ -35,13 +35,12 @@ def keep_out_of_sight(git: Git, folder: str) -> None:
 
 
 def ignore_always(git: Git, folder: str) -> None:
-    """Make git ignore a folder without a line in .gitignore, because an agent can change .gitignore."""
+    """Make git ignore a folder in a way that agents cannot undo through .gitignore."""
     own_output.ignore(git.repository, f"/{folder}/")
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if git tracks the state folder, because sessions would change and push the folder's
-    files."""
+    """Raise ``UnsafeTree`` if git tracks the state folder, because sessions would push state files."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -65,7 +64,7 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash all changes except those in ``free_paths``. Raise ``UnsafeTree`` if changes remain."""
+    """Stash all changes outside ``free_paths``. Raise ``UnsafeTree`` if other changes remain."""
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
     stays = [*free_paths, *map(os.fsdecode, own_output.among(os.fsencode(git.top())))]
@@ -99,14 +98,14 @@ def other_work_tree(git: Git, branch: str) -> str | None:
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
-    """Commit only the given files, which may be new."""
+    """Commit only the given files. New files are allowed."""
     env = git.identity_variables()
     git.run("add", "--", *paths)
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:
-    """Wait for git's index lock to disappear. Return the lock's path if it remains."""
+    """Wait until git's index lock is gone. Return the lock's path if it stays."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -116,7 +115,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return the number of lines of each file in a commit, by path."""
+    """Return the number of lines in each file of a commit. The keys are paths."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -173,7 +172,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with ``wanted``, or with a similar name if git refuses it."""
+    """Call ``act`` with the ref name ``wanted``. If git refuses that name, use a similar name."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -184,7 +183,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Create a ref to a commit, and return the name that git accepted."""
+    """Create a ref to ``commit``. Return the ref name that git accepted."""
 
     def keep(ref: str) -> str:
         if git.commit_of(ref) != commit:
@@ -195,7 +194,7 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return ``wanted``, or the most similar ref name that git accepts."""
+    """Return ``wanted`` if git accepts this ref name, otherwise a similar name."""
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 

@@ -16,7 +16,7 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Return the choice for the next session: unfinished work first, then open features in order (UAH-462, C10)."""
+    """Choose the next session's feature: unfinished work first, then open features by priority (UAH-462, C10)."""
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
         return Choice(partial)
@@ -33,7 +33,7 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
-    """Return the feature that a person selected. Raise an error if no session may start."""
+    """Return the feature that a person chose. Raise an error if its session must not start."""
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)

@@ -114,7 +114,7 @@ class FeatureFacts:
         return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
 
     def standing(self, feature: records.Feature) -> str:
-        """Return the state of a feature as a word that all views use, such as proven, open or skipped."""
+        """Return the feature's state as one word, such as proven, open or skipped."""
         needs_you = feature.awaits_person or any(each.feature_id == feature.id for each in self.asked)
         states = (
             (feature.passes and str(feature.id) in self.checked, status_summary.CHECKED),
@@ -127,7 +127,7 @@ class FeatureFacts:
 
     @property
     def comes_first(self) -> str | None:
-        """Command that the user must run before a session can start, or None."""
+        """Command that the user must run before any session can start, or None."""
         stopping = [each for each in self.asked if questions.stops(each)]
         rows: tuple[tuple[object, str], ...] = (
             (self.handoff, "harness hand-back"),
@@ -153,7 +153,7 @@ class FeatureFacts:
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
-    """Return the result of the session that a row of ``sessions.jsonl`` describes, as readable text."""
+    """Return the session's result as readable text. ``row`` is from ``sessions.jsonl``."""
     if row.get("feature_completed") is True:
         return "verified"
     if row.get("rejected"):
@@ -181,7 +181,7 @@ MOST_NAMED = 5
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the first lines of `harness status`, which summarize the project."""
+    """Return the summary lines at the top of `harness status`."""
     kept, several = status_summary.kept_text(found["kept_as"]), run_snapshot.at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
     return status_summary.lines(
@@ -228,7 +228,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the status as output lines, summary first."""
+    """Return the lines of `harness status`, summary first."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = _is_complete(found)
@@ -364,7 +364,7 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json without unverified claims."""
+    """Return features.json without the passing marks that nobody has verified."""
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
         return store.believed(records.FeatureList(before))

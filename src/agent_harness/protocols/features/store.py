@@ -75,7 +75,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` parses a costs.yaml that is not JSON."""
+        """Open the store. ``read_yaml`` is used only if costs.yaml is not JSON."""
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
         self._read_yaml = read_yaml
@@ -145,7 +145,7 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace a state file atomically, and keep a backup."""
+        """Replace a state file atomically. Keep the old file as a backup."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -171,7 +171,7 @@ class FeatureStore:
         return error
 
     def sweep(self) -> None:
-        """Remove temporary files of killed processes. The caller must hold the lock."""
+        """Remove temporary files that killed processes left. The caller must hold the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
@@ -179,7 +179,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the content of the state files, with which ``tampered`` compares them."""
+        """Keep the content of all state files in memory, so that ``tampered`` can restore them."""
         held = {}
         for path in self._guarded():
             try:
@@ -190,7 +190,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Before an agent starts, copy the logs to a folder to which agents cannot write."""
+        """Copy the logs to a folder that agents cannot change. Call this before an agent starts."""
         import shutil
 
         for name in HISTORIES:
@@ -202,7 +202,7 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore log rows that disappeared while an agent worked, and return the logs' names."""
+        """Restore the log rows that an agent removed. Return the names of those logs."""
         found = []
         for name in HISTORIES:
             path, kept = self.layout.log(name), self._trusted(f"before-{name}")
@@ -218,12 +218,12 @@ class FeatureStore:
         return found
 
     def tampered(self) -> list[str]:
-        """Restore each state file that differs from the content that the harness wrote. Return the files' names."""
+        """Restore each state file that another process changed. Return the names of those files."""
         paths = dict.fromkeys((*self._guarded(), *self._written))
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Write ``expected`` to ``path``, and return True if anything changed."""
+        """Restore ``path`` to ``expected``, where None means no file. Return True if anything changed."""
         try:
             found = files.read_bytes(path)
         except (OSError, StateDamaged):
@@ -247,7 +247,7 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder outside the project. Return a note if the usual folder cannot be used."""
+        """Create the state folder outside the project. Return a note if the usual folder is unusable."""
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
 
@@ -256,33 +256,33 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """Return the state folder outside the project, or None if this folder does not exist."""
+        """Return the state folder outside the project, or None if that folder does not exist."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the trusted record of the running or interrupted session, or None if no session is open."""
+        """Return the trusted record of the unfinished session, or None if no session is unfinished."""
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Restore the folder in ``.git`` that contains the session record, if an agent has replaced it."""
+        """Restore the session record's folder in ``.git`` if an agent has replaced that folder."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted session record inside the project, or None if it is missing."""
+        """Return the untrusted session record in the project, or None without such a record."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Write the record of the running session, and its copy in the project, durably."""
+        """Write durably the trusted session record and its copy in the project."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -291,7 +291,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove both session records, the trusted one last. The session's effects must be on disk before the call."""
+        """Remove both session records. The session's effects must be on disk before the call."""
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -302,14 +302,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Remove the copies of the logs, after the last agent has ended."""
+        """Remove the copies of the logs. No agent may run any more."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Rename a session record that cannot be used, and return the new path."""
+        """Rename an unusable session record. Return the new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -321,11 +321,11 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the record of a running or killed parallel run: ``owner``, ``workers``, ``branch`` and ``items``."""
+        """Return the record of an active or killed parallel run, or {} without such a run."""
         return _or_empty(self._trusted(CLAIMS_OF_RUN))
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return a killed parallel run's ``workers``, ``branch`` and ``items``, or None if no run was killed."""
+        """Return the record of a killed parallel run, or None if no run was killed."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -346,7 +346,7 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features, with ``passes`` true only for those that proven.json lists."""
+        """Return the features. Only features in proven.json keep their passing mark."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
         # agents can edit features.json; without proven.json, all marks are trusted
@@ -365,7 +365,7 @@ class FeatureStore:
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path for the record of an unfinished undo."""
+        """Return the path of the unfinished undo's record."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None if there is none."""
+        """Return the pause that a person requested, or None."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -416,7 +416,7 @@ class FeatureStore:
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return a session number that is higher than all recorded numbers."""
+        """Return a number greater than every recorded session number."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:

@@ -37,7 +37,7 @@ class FoundTooling:
 
     @property
     def lint(self) -> str | None:
-        """Command that starts ruff in this project, or None if ruff is not configured and not on PATH."""
+        """Command that starts ruff in this project, or None if ruff is neither configured nor on PATH."""
         if not (self.ruff_configured or self.ruff_on_path):
             return None
         folder = "src/" if self.src else "."
@@ -47,7 +47,7 @@ class FoundTooling:
 
 
 def facts(project: Path, environ: Mapping[str, str]) -> FoundTooling:
-    """Return the development tools found in the project's files and on PATH, without running any tool."""
+    """Return the development tools that the project's files and PATH show. No tool is started."""
     tools = _tools(project / "pyproject.toml")
     path = environ.get("PATH", os.defpath)
     return FoundTooling(
@@ -67,7 +67,7 @@ def _tools(pyproject: Path) -> frozenset[str]:
 
 
 def feature_command(full: str) -> str | None:
-    """Return the command for one test file, derived from the command for all tests, or None if that is impossible."""
+    """Return the test command for one file, made from the command ``full``, or None if that is impossible."""
     words = list(_WORD.finditer(full))
     runner = _runner(full)
     pairs = zip(words[1:], words, strict=False)
@@ -92,7 +92,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Add options to a pytest command so that it skips ``tests`` and continues after failures."""
+    """Return a pytest command that skips ``tests`` and continues after a failed test."""
     runner = _runner(command)
     if runner is None:
         return command
@@ -103,7 +103,7 @@ def without(command: str, tests: Iterable[str]) -> str:
 
 
 def paths_of(command: str, root: Path) -> list[str]:
-    """Return the existing files and folders that a pytest command names."""
+    """Return the words of a pytest command that are existing paths below ``root``."""
     runner = _runner(command)
     found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
     return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
@@ -122,7 +122,7 @@ def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
 
 
 def quoting_problem(template: str) -> str | None:
-    """Return why a file name cannot safely replace ``{test_file}`` in a command, or None if it can."""
+    """Return why this template cannot contain ``{test_file}`` safely, or None if it can."""
     if PLACEHOLDER not in template:
         return f"must contain {PLACEHOLDER}"
     bare = _PLACED.sub(" ", template)

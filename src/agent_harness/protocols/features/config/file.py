@@ -22,14 +22,12 @@ _LIMIT_VALUES = 20_000
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """Values in a settings file, and the line number of each key."""
-
     path: Path
     values: dict[str, object]
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line number of the key, or of the nearest section that contains it."""
+        """Return the key's line number, or the line number of the nearest enclosing section."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
@@ -66,7 +64,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Set one key in the text of a settings file, and keep comments, order and quotes."""
+    """Set one key in the text of a settings file without changing comments, order or quotes."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -114,7 +112,7 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Converter from the YAML parser's types to plain types. It refuses files with too many values or levels."""
+    """Converter from YAML parser types to plain types, which refuses files with too much data."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -24,7 +24,7 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled MCP servers, with their variables replaced by values."""
+    """Return the enabled MCP servers, with environment variables in their settings replaced by values."""
     environ = os.environ if environ is None else environ
     # from now on, all output masks these values
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
@@ -99,7 +99,7 @@ Started = tuple[tuple[str, ...], dict[str, str]]
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """Section ``config`` of one MCP server, with the keys that were read so far."""
+    """Section ``config`` of one MCP server. ``taken`` holds the names of the keys already read."""
 
     key: str
     values: Mapping[str, object]
@@ -141,7 +141,7 @@ class GivenConfig:
             raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` for the first key that was not read."""
+        """Raise ``ConfigurationError`` if the section contains a key that no code has read."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
@@ -182,7 +182,6 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return the arguments and environment variables of the Postgres MCP server."""
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
     mode = "unrestricted" if only is False else "restricted"

@@ -133,7 +133,7 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Give the default model to each prompt type that has no model of its own (UAH-164)."""
+        """Set each missing model for a prompt type to the default model (UAH-164)."""
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
@@ -353,7 +353,7 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Return the file's MCP servers merged with the two predefined servers, which are disabled (UAH-212..216)."""
+    """Add the two predefined MCP servers, which are disabled, to the file's servers (UAH-212..216)."""
     if not isinstance(given, Mapping):
         return given
     merged: dict[str, object] = {name: dict(server) for name, server in MCP_SERVERS.items()}
@@ -405,7 +405,7 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Set a missing warning time to 5/6 of the session limit, if this limit is at most 50 minutes."""
+        """Set a missing warning time to 5/6 of a session limit of 50 minutes or less."""
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -510,7 +510,7 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Convert a plain value such as ``sandbox: off`` to a section with this mode."""
+    """Convert a plain value such as ``sandbox: off`` to a section that has the value as ``mode``."""
     # YAML can read `off` as False
     return {"mode": value} if isinstance(value, str | bool) else value
 
@@ -562,7 +562,7 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings, with a concrete value for ``network: auto``."""
+        """Return the sandbox settings. ``network: auto`` becomes open if ``services`` is true, otherwise loopback."""
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

@@ -59,7 +59,7 @@ class Config:
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of a key. For a section, return the source with the highest precedence."""
+        """Return the key's source. For a section, return the source with the highest precedence."""
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -143,7 +143,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
 
 
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
-    """Fill in each missing setting from a related key (C17), or from the tools found in the project (C22)."""
+    """Fill in missing settings from related keys (C17) or from tools in the project (C22)."""
     for key, other in _NEIGHBOURS:
         if not layers.decided(key) and layers.get(other):
             layers.set(key, layers.get(other), layers.sources.get(other, "default"))
@@ -230,7 +230,7 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """Return an error with the file, key and line of the first problem."""
+    """Return an error that names the file, key and line of the first problem."""
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)

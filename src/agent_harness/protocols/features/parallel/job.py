@@ -136,7 +136,7 @@ def _say(line: str) -> None:
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Replace the workspace's state by the state that the project had when the job was created."""
+    """Replace the workspace's state with the project's state that the job contains."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -159,7 +159,7 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Check out the feature's earlier work as a commit, and return the new state."""
+    """Commit the feature's earlier work and check the commit out. Return the new session state."""
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -205,7 +205,7 @@ def _alone(project: Project, feature_id: int) -> bool:
 
 
 def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
-    """Return the unfinished work that the next session continues, or None if no work is left."""
+    """Return the unfinished work for the next session, or None without unfinished work."""
     head = project.git.head()
     if state.next_prompt != "continuation" or head in (None, base):
         return None
@@ -213,7 +213,7 @@ def _left(project: Project, state: SessionState, base: str) -> JsonObject | None
 
 
 def _spent(project: Project, before: float, number: int) -> JsonObject | None:
-    """Return the session's tokens and cost, or None if no session started."""
+    """Return the tokens and cost of session ``number``, or None if that session did not start."""
     after = project.store.costs()
     current = records.json_object(after.record.get("current_session")) or {}
     if current.get("session_id") != number:
@@ -233,7 +233,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages, because one session could change them for the next."""
+    """Remove the workspace's copies of installed packages, which an earlier session may have changed."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))

@@ -83,7 +83,7 @@ class FeatureProjectPort:
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Discard changes that other processes made to state files, and return the restored files."""
+        """Restore the state files that other processes changed. Return the names of these files."""
         if self._state_stamps is None:
             return {}
         lost = self._store.put_back_histories() if histories else []
@@ -99,7 +99,7 @@ class FeatureProjectPort:
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
-        """Restore all state files if session_state.json or costs.yaml was changed by another process."""
+        """Restore all state files if another process changed session_state.json or costs.yaml."""
         at = self._project.layout
         if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
             self.put_back()
@@ -118,7 +118,7 @@ class FeatureProjectPort:
     # ---- known state
 
     def document(self) -> FeatureList:
-        """Return features.json of the target branch. Raise ``StateDamaged`` if it is malformed."""
+        """Return features.json from the target branch. Raise ``StateDamaged`` if the file is malformed."""
         # the last known version, if the branch was deleted during the run
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
@@ -208,7 +208,7 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return an exit code and a message if the run must stop, or else None."""
+        """Return an exit code and a message if the run must stop, otherwise None."""
         self._look_at_state()
         try:
             locking.refuse_resting(self._project)
@@ -225,7 +225,7 @@ class FeatureProjectPort:
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return the current activity of each job's session, by feature id."""
+        """Return the current activity of each job's session. The keys are feature ids."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
@@ -235,7 +235,7 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the ids of failed, open and waiting features, in three lists."""
+        """Return three lists of feature ids: failed (always empty), open, and waiting (always empty)."""
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
 
@@ -252,11 +252,11 @@ class FeatureProjectPort:
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Release each feature that is not assigned to a job in ``held``."""
+        """Release every feature whose job is not in ``held``."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:
-        """Do nothing. Features have no leases to renew, and the project lock ends with the process."""
+        """Do nothing, because features have no leases and the process's end releases the project lock."""
 
     def _let_go(self, item: str, job: str) -> None:
         items = self._claims()
@@ -267,7 +267,7 @@ class FeatureProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the data for a session: the project state and the feature's unfinished or rejected work."""
+        """Return the data for a job: project state, and the feature's unfinished or rejected work."""
         self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
@@ -298,7 +298,7 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the git tree that the next session continues, and facts about this work."""
+        """Return the git tree and the facts of the work that the next session continues."""
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -312,7 +312,7 @@ class FeatureProjectPort:
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a feature's work into the branch."""
+        """Merge a feature's changes between ``base`` and ``commit`` into ``head``."""
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
         project, git = self._project, self._git
@@ -353,7 +353,7 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy the costs, records and logs of a finished job to the project."""
+        """Copy the costs, records and logs of a job to the project after the job has ended."""
         self.put_back(histories=True)
         # the call can be repeated: nothing is copied twice
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
@@ -386,7 +386,7 @@ class FeatureProjectPort:
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
-        """Record in the verdict ledger that work was proven in its workspace but not merged."""
+        """Write to the verdict ledger that the job's proven work was not merged."""
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         if claim := next((each for each in reversed(claims) if each.accepted), None):
             at = self._project.layout
@@ -394,7 +394,7 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add ``more_usd``, which was reported after the job, to the recorded costs."""
+        """Add ``more_usd`` to the recorded costs, because the agent reported this amount after the job."""
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
         # each amount is added only once
@@ -406,7 +406,7 @@ class FeatureProjectPort:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all costs of the job, even if the agent was killed."""
+        """Return the result with all costs of the job, including the costs of a killed agent."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -480,7 +480,7 @@ class FeatureProjectPort:
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
     def _count(self, item: str, found: JsonObject) -> None:
-        """Store the failure count, unfinished work and question of a session that did not prove the feature."""
+        """Store what an unproven session left: failure count, unfinished work and question."""
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
@@ -506,7 +506,7 @@ class FeatureProjectPort:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """Keep a candidate under a private ref, and return the question about it."""
+        """Create a private ref that keeps the candidate. Return the question about the candidate."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -529,7 +529,7 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks that a merge candidate must pass, or [] if it already passed."""
+        """Return the checks that a merge candidate must pass. The list is empty for a verified commit."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -631,7 +631,7 @@ class FeatureProjectPort:
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """After a rebase onto the remote, record the new commits and the tests that pass on ``commit``."""
+        """After a rebase onto the remote, record the new commits and the passing tests."""
         store, baseline = self._store, self.baseline()
         passing = baseline.passing
         if checked.get("commit") == commit:
@@ -655,7 +655,7 @@ class FeatureProjectPort:
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Store a question, and ask it unless another question already prevents runs."""
+        """Store a question. Ask it now unless an earlier question already stops the run."""
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
@@ -675,7 +675,7 @@ class FeatureProjectPort:
             self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
-        """Ask the user the next stored question about a feature, unless another question prevents runs."""
+        """Ask the next stored question about a feature unless an earlier question stops the run."""
         if questions.stops(self._store.state().question):
             return
         for item, asked in self._waiting().items():
@@ -692,7 +692,7 @@ class FeatureProjectPort:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return, by feature id, how often the merge queue rejected proven work."""
+    """Return how often the merge queue rejected each feature's proven work. The keys are feature ids."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))
@@ -722,7 +722,7 @@ def features_at(project: Project, commit: str) -> FeatureList:
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Return True if the row of a workspace's log must be copied to the project."""
+    """Return True if the project must copy this row from a workspace's log."""
     # the coordinator itself writes the rows about completed features
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 

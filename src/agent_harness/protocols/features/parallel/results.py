@@ -14,7 +14,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 def well_formed(result: JsonObject) -> JsonObject:
-    """Return the result without the members that have a wrong type."""
+    """Return the result without members of a wrong type."""
     found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
     if spent := found.get("spent"):
         found["spent"] = _used(spent)

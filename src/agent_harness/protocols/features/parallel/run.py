@@ -39,7 +39,7 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Let several agents work on the project in parallel, and return the run's result."""
+    """Let several agents work on the project in parallel. Return the run's result."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
@@ -110,7 +110,7 @@ def _known(folder: str) -> RunPlan:
 
 
 def _doubt(project: Project) -> JsonObject:
-    """Return an error result if a feature marked as passing is not proven, or else {}."""
+    """Return an error result if a feature is marked as passing without proof, otherwise {}."""
     try:
         proven.check(project)
     except HarnessError as error:
@@ -143,7 +143,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, port: FeatureProjectPort, *, is_here: bool) -> None:
-    """Move a serial run's unfinished work from the branch to a workspace (SC-10)."""
+    """Move a serial run's unfinished work from the branch to the parallel run (SC-10)."""
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
     if state.next_prompt != "continuation" or not kept or feature_id is None:
@@ -168,7 +168,7 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of a parallel run, without starting them."""
+    """Return the jobs that a parallel run would start first. No job is started."""
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
     target = branch_to_land_on(project.git, kept, branch, otherwise="harness run --dry-run")

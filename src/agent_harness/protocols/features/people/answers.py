@@ -33,7 +33,7 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """End a pause, and answer the first question or the one about ``feature_id`` (C40)."""
+    """End a pause. With ``choose``, answer the question about ``feature_id``, or else the first question (C40)."""
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
@@ -228,7 +228,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Skip a feature that is too large, and propose smaller features that can replace it (UAH-533)."""
+    """Skip a feature that is too large. Propose smaller features that replace it (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
@@ -243,7 +243,7 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """Return `add-feature` commands that split a feature into parts of at most ``max_verification_steps`` steps."""
+    """Return `add-feature` commands for parts of the feature, each with at most ``max_verification_steps`` steps."""
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
@@ -262,7 +262,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Record that a large feature stays as it is, so that nobody is asked again."""
+    """Record that a large feature stays whole, so that no later run asks about its size."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))

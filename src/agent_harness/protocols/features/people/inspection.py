@@ -113,7 +113,7 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a copy of the work tree, and return the report (UAH-051)."""
+    """Test one feature on a copy of the work tree and return the report (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     return Judge(project).report(selection.existing_feature(preflight.valid_features(project), feature_id))
@@ -176,7 +176,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works, and mark it as passing if they say yes (UAH-062, UAH-063)."""
+    """Ask a person whether the feature works. If so, mark the feature as passing (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
@@ -200,7 +200,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Return a description of the next session without changing any file (UAH-048, UAH-049)."""
+    """Describe the next session, and change no file (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -264,7 +264,7 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
 
 @dataclass(frozen=True)
 class ProjectCheck:
-    """Result of one check of the project. ``fix`` is a command for the user. ``repair`` is a safe automatic repair."""
+    """Result of one check of the project. ``fix`` is a command for the user, ``repair`` an automatic repair."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -353,7 +353,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at regular intervals until the user ends maintenance mode."""
+    """Run the test suite at intervals until a person ends maintenance mode."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})

@@ -30,7 +30,7 @@ _PLAN = "rolled back with a plan for more features"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """Commit with work that was removed from the branch."""
+    """Work that the harness removed from the branch and kept in a commit."""
 
     ref: str
     kind: str
@@ -51,7 +51,7 @@ def listed(git: Git) -> JsonObject:
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return the commits and changed files of one piece of removed work."""
+    """Return the commits and changed files of the kept work at ``ref``."""
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -65,7 +65,7 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore removed work into the folder ``to``, or by default into the work tree."""
+    """Restore the kept work at ``ref`` into the folder ``to``, or into the work tree."""
     found = find(git, ref)
     if to is not None:
         folder = os.path.join(cwd, os.path.expanduser(to))
@@ -80,7 +80,7 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete removed work that is older than ``older_than_days`` days, except the refs in ``waiting``."""
+    """Delete kept work that is older than ``older_than_days`` days. The refs in ``waiting`` stay."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -90,7 +90,7 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the removed work of a full or short ref such as ``rolled-back/3``."""
+    """Return the kept work whose full or short ref is ``ref``. A short ref is ``rolled-back/3``."""
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
@@ -109,7 +109,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit on which the removed work is based."""
+    """Return the commit from which the kept work started."""
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()

@@ -42,7 +42,7 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """End the hand-off, verify the person's work, and offer to mark the features that pass."""
+    """End the hand-off and verify the person's work. Offer to mark each feature that passes."""
     state = project.store.state()
     handed = state.handoff
     if not isinstance(handed, dict):
@@ -127,7 +127,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, keep its work, and move the project's state away."""
+    """End the running session and keep its work. Move the project's state to another folder."""
     # the caller has asked the user
     project.require_initialised()
     project.store.finalize_in()
@@ -143,7 +143,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the project's state to ``.harness/aborted-TIME/``. The caller holds the lock."""
+    """Move the project's state to ``.harness/aborted-TIME/``. The caller must hold the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -168,7 +168,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if the project has committed features but no state."""
+    """Return True if features.json and the settings are committed but no state exists."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -178,7 +178,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if this is a new clone, in which a run may create the state."""
+    """Return True if the project is a fresh clone, so that a run may create its state."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -186,7 +186,7 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create new state from features.json, the session logs, and a run of the suite (E9)."""
+    """Create the state of a fresh clone from features.json, session logs and a suite run (E9)."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):
@@ -225,7 +225,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write the baseline, the file sizes and the session state for HEAD."""
+    """Write a new baseline, file sizes and session state for HEAD."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -56,7 +56,7 @@ class UndoPlan:
 
 
 def named(project: Project, what: str) -> int:
-    """Return the id of the feature that ``what`` (such as ``3`` or ``S8``) identifies."""
+    """Return the feature id for ``what``, which is a feature id or a session such as ``S8``."""
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
     if is_number and project.store.features().by_id(int(word)):
@@ -70,7 +70,7 @@ def named(project: Project, what: str) -> int:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the accepted feature that ``what`` identifies."""
+    """Return the accepted feature's name. ``what`` is a feature id or a session such as ``S8``."""
     feature = overrides.feature_of(project, named(project, what))
     if undo_commit.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
@@ -78,7 +78,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the interrupted undo of the feature that ``what`` names, or None if no such undo exists."""
+    """Return the interrupted undo if it concerns the feature ``what``, otherwise None."""
     found = undo_commit.decided(project.store.reversal())
     if found is None:
         return None
@@ -86,7 +86,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the result of an interrupted undo that is already on the branch, or None."""
+    """Return the undo's result if the branch already contains the undo's commit, otherwise None."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "head": found.head, "commit": found.commit}
@@ -94,7 +94,7 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature with one new commit. With ``dry_run``, only print the changes."""
+    """Undo a feature with one new commit. With ``dry_run``, only print the planned changes."""
     plan = _planned(project, named(project, what))
     project.say(
         f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -158,7 +158,7 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _contents(project: Project, feature: Feature, told: str, *, head: str) -> dict[str, bytes]:
-    """Return features.json and the progress log as they are after the undo."""
+    """Return the new contents of features.json and of the progress log for the undo's commit."""
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | {"passes": False}
@@ -179,7 +179,7 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
 
 
 def _judge(project: Project, plan: UndoPlan) -> None:
-    """Run the test suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails."""
+    """Run the suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails."""
     project.say(f"Running the whole suite without {plan.feature.name}...")
     facts = Judge(project).suite(plan.commit)
     baseline = project.store.baseline()

@@ -42,7 +42,7 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan more features. Commit and return them."""
+    """Let an agent plan more features, commit the new features and return them."""
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
     told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
@@ -131,7 +131,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return a line for each missing test file, and for each file changed without permission."""
+    """Return one line for each missing test file and for each forbidden change to a file."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -231,7 +231,7 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add imported features in one commit, except those that were imported before."""
+    """Add imported features in one commit. Skip every feature from an earlier import."""
     overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
@@ -266,7 +266,7 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return the ids of the imported features, by their source."""
+    """Return the ids of imported features. The keys are the sources of the features."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
@@ -297,8 +297,6 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Generator of names for new test files."""
-
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
         known = [f.test_path for f in document.features if f.test_file]
         self._known = set(known)
@@ -310,7 +308,7 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """Return an unused test file path for a description. Raise ``UsageError`` if the tests are not in Python."""
+        """Return an unused test file path. Raise ``UsageError`` if the project's tests are not in Python."""
         if not self._python:
             raise UsageError(
                 "This project does not use pytest, so the feature needs a test file name",

@@ -190,7 +190,7 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return the files that the harness created. Raise an error if a session is unfinished."""
+    """Return the files that the harness created. Raise an error if a session is not finished."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
@@ -211,7 +211,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if the script is the harness's unchanged template."""
+    """Return True if the script ``name`` is identical to the harness's template for ``what``."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

@@ -68,7 +68,6 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Move away the state of an earlier project in this folder."""
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
         say(f"An earlier project was here; its state is now in {aside}.")
@@ -169,7 +168,7 @@ def ignored_lines(layout: FeatureLayout) -> list[str]:
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add to .gitignore each line that it does not have yet."""
+    """Add the missing ``lines`` to .gitignore."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
@@ -180,7 +179,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Let the agent write features.json, and fix the file once if it is not valid."""
+    """Let the agent write features.json. If the file is invalid, let the agent correct it once."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -319,7 +318,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return a line for each command that may damage data or end other programs."""
+    """Return one line for each command in ``text`` that can damage data or end other programs."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

@@ -98,7 +98,7 @@ def tokens(text: str) -> int:
 
 
 def summary(facts: OrientationFacts) -> str:
-    """Return the orientation summary for an agent. The summary always has fewer than ``TOKEN_LIMIT`` tokens."""
+    """Return the project summary for an agent, in fewer than ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
         task = _partial(candidate) or _task(candidate)
@@ -278,7 +278,7 @@ def _health(project: Project, state: SessionState) -> str:
 
 
 def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
-    """Return the source files that changed most recently, newest first, each with the session that changed it."""
+    """Return the last changed source files, newest first, each with the session that changed it."""
     known = records.json_object(project.store.file_sizes().get("files")) or {}
     rows = [
         (path, row.get("session_changed") or row.get("session_added"))

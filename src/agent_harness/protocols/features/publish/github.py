@@ -46,7 +46,7 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issues with the harness's label in one GitHub repository. Methods raise ``HarnessError`` if they fail."""
+    """Issues with the harness's label in one GitHub repository."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
         self._name = repository
@@ -120,7 +120,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an issue, or return the one that an unanswered request created."""
+        """Create an issue. If an earlier request without a response created it, return that issue."""
         tries = 0
 
         def ask() -> Issue:
@@ -169,7 +169,7 @@ class GitHubTracker:
         raise AssertionError("the retries ended without an answer and without an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return whether to retry, or the seconds to wait before the retry."""
+        """Return True or the seconds of delay if a retry makes sense, otherwise False."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -208,7 +208,7 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the seconds that GitHub asks the caller to wait, or None if no rate limit applies (UAH-383)."""
+    """Return the delay in seconds that GitHub's rate limit demands, or None (UAH-383)."""
     if status not in (403, 429):
         return None
     at = clock.now()

@@ -84,7 +84,7 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
 
 
 def marker(project: str, feature_id: int) -> str:
-    """Return the last line of an issue's text, which identifies the feature."""
+    """Return the HTML comment by which an issue's text names its feature."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
@@ -120,7 +120,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Updater of one project's issues. It saves its progress to disk after each step."""
+    """Updater of one project's issues. After each action, it saves its progress to disk."""
 
     def __init__(self, project: Project, tracker: GitHubTracker, repository: str) -> None:
         self._project = project
@@ -224,7 +224,7 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues if the settings enable this, and return the tracker's error, if any."""
+    """If the settings allow it, update the issues. Return the tracker's error, or None."""
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
         return None

@@ -31,7 +31,7 @@ from agent_harness.protocols.features.verdict.project_judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Tip of the branch after a push, and the reason why a person must act, if any."""
+    """Tip of the branch after a push. ``paused`` is the reason why a person must act."""
 
     commit: str | None
     paused: str | None = None
@@ -54,7 +54,7 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry a rejected push, and return the tip of the branch."""
+    """If the push was rejected, push again. Return the tip of the branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
@@ -79,7 +79,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """Second attempt at a push after the remote rejected the first attempt."""
+    """One more push after the remote has rejected the first push."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Push the accepted commit, after a pull if the remote has new commits."""
+        """Push the accepted commit. If the remote has new commits, first pull them."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -116,7 +116,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Rebase the local commits onto the remote's commits. Use the result only if the suite passes on it."""
+        """Rebase local commits onto the remote's commits. Keep the result only if the suite passes."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -211,7 +211,7 @@ def known_tips(project: Project) -> frozenset[str]:
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report each ref on a remote to which the agent itself pushed a commit."""
+    """Report each remote ref to which the agent itself pushed commits."""
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
         for ref, commit in _refs_of(project, remote, under_way.git_config).items():

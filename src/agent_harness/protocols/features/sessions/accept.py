@@ -23,7 +23,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore the content that features.json had before the session."""
+    """Restore features.json to its content before the session."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -31,7 +31,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return why the agent's work cannot be verified, as code and message, or None."""
+    """Return an error code and a message if the agent's work cannot be verified, otherwise None."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -45,7 +45,7 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit all files that the agent left, without moving the branch, and return the commit."""
+    """Commit the agent's files to a private ref and return the commit."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -71,7 +71,7 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if a commit between ``base`` and ``tip`` contains state files."""
+    """Return True if any commit after ``base`` up to ``tip`` contains state files."""
     # also if a later commit removes them
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
@@ -85,7 +85,7 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that moves the branch to the accepted candidate, and pushes the branch."""
+    """Return the finalization that moves the branch to the accepted candidate and pushes the branch."""
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
     completed = f"{feature.name} ({feature.description})"
@@ -163,7 +163,7 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization of a session that cannot be rolled back (UAH-390)."""
+    """Return the finalization that leaves the session's work as it is (UAH-390)."""
     state = under_way.state_after(
         "failed",
         reason="error",
@@ -183,7 +183,7 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the feature's sessions (C08)."""
+    """Return the finalization that rolls back all sessions on the feature (C08)."""
     feature = under_way.feature
     state = under_way.state_after(
         "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
@@ -208,7 +208,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that keeps the candidate until a person answers ``asked``."""
+    """Return the finalization that keeps the candidate until a person answers the question."""
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
         "failed",
@@ -229,7 +229,7 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the ids of unfinished features that depend on one of the given features."""
+    """Return the ids of unfinished features that depend on a feature in ``feature_ids``."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
@@ -270,7 +270,7 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore the harness's files that the agent changed, and return their names."""
+    """Restore the harness files that the agent changed. Return the names of these files."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:
@@ -296,7 +296,7 @@ def report_tampering(project: Project, under_way: OpenSession) -> None:
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings file, and return the path of a copy of the agent's version."""
+    """Restore the settings file. Return the path of a copy with the agent's changes, or None."""
     at = project.layout
     try:
         found = files.read_bytes(at.settings)

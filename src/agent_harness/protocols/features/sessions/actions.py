@@ -82,7 +82,7 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return a progress entry made from the agent's commits, files and decisions."""
+    """Return a progress entry that the harness makes from the agent's commits, files and decisions."""
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -119,7 +119,7 @@ def last_test_run(project: Project, session: int) -> str | None:
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return why a claim without the required message prefixes is rejected, or None (UAH-200)."""
+    """Return a message if the agent omitted the required output prefixes, otherwise None (UAH-200)."""
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -129,7 +129,7 @@ def missing_prefixes(project: Project, session: int) -> str | None:
 
 
 def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -> None:
-    """Log each file that the session's commit changed but the agent did not report (UAH-428, C43)."""
+    """Log each changed file of the commit that the agent did not report (UAH-428, C43)."""
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
@@ -156,7 +156,7 @@ def folder_for_images(project: Project) -> str:
 
 
 def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
-    """Copy the images that the agent reported, and return the paths of the copies."""
+    """Copy the images in ``named`` that belong to the project. Return the paths of the copies."""
     kept: list[str] = []
     for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
         fields = {"session": session, "feature_id": feature_id, "path": path}

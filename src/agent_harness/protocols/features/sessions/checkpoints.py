@@ -28,8 +28,6 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Checkpoint of a session."""
-
     id: str = ""
     timestamp: str | None = None
     session: int | None = None
@@ -122,7 +120,7 @@ REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Remove expired checkpoints and return the ids of the removed checkpoints."""
+    """Remove expired checkpoints. Return the removed checkpoint ids."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
     # rollback points of unfinished work, or of a running session
@@ -158,7 +156,7 @@ def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> 
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return the records of all checkpoints by id."""
+    """Return the records of all checkpoints. The keys are checkpoint ids."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():

@@ -49,7 +49,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Finalization:
-    """Planned final steps of a session."""
+    """Description of the final actions of a session."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
@@ -105,14 +105,14 @@ class Finalized:
 
 
 def finalize(project: Project, open_session: JsonObject, finalization: Finalization) -> Finalized:
-    """Save the finalization in the record of the open session, then carry out its steps and return the result."""
+    """Record the finalization in the open session, carry it out, and return the result."""
     record = {**open_session, "phase": "settling", "settlement": finalization.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Finalized:
-    """Carry out every step of the recorded finalization. The call can be repeated after a crash at any point."""
+    """Carry out the recorded finalization. After a crash, call this function again."""
     finalization = Finalization.from_record(open_session["settlement"])
     if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)
@@ -156,7 +156,7 @@ def _tree(project: Project, open_session: JsonObject, finalization: Finalization
 
 
 def is_overtaken(project: Project, finalization: Finalization) -> bool:
-    """Return True if the branch has moved to another commit since the finalization was recorded."""
+    """Return True if the branch moved elsewhere after the finalization was recorded."""
     if not finalization.commit or not finalization.branch:
         return False
     detached = finalization.branch == DETACHED
@@ -165,7 +165,7 @@ def is_overtaken(project: Project, finalization: Finalization) -> bool:
 
 
 def _is_on_branch(project: Project, finalization: Finalization) -> bool:
-    """Return True if the branch already contains the finalization's commit, followed by newer commits."""
+    """Return True if newer commits on the branch follow the finalization's commit."""
     tip = project.git.commit_of("HEAD" if finalization.branch in (None, DETACHED) else finalization.branch)
     commit = finalization.commit or ""
     return tip not in (None, commit, finalization.expected_head) and project.git.ancestor(commit, str(tip))
@@ -247,7 +247,7 @@ def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> N
 
 
 def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
-    """Push an accepted session, and return the outcome, or None if nothing is pushed."""
+    """Push the accepted session's commit. Return the outcome, or None without a push."""
     upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None

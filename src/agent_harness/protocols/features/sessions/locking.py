@@ -44,7 +44,7 @@ def locked(project: Project) -> Iterator[None]:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the project's lock, after migrating old state and recovering an interrupted session."""
+    """Hold the project's lock. First migrate old state and recover an interrupted session."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -109,7 +109,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """End the pause, and return True if the project was paused. The caller holds the lock."""
+    """End the pause. Return True if a pause existed. The caller must hold the lock."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

@@ -17,7 +17,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:
-    """Session in progress, from its first record until its finalization is complete."""
+    """Session that has begun and whose finalization is not complete."""
 
     session: int
     feature_id: int | None  # None: a cleanup session
@@ -53,7 +53,7 @@ class OpenSession:
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Record the session's new phase durably, and return the changed session."""
+        """Record durably that the session has reached ``phase``. Return the changed session."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
@@ -62,7 +62,7 @@ class OpenSession:
         project.store.event(kind, level, session=self.session, feature_id=self.feature_id, **fields)
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the session state that would result if the session ended now."""
+        """Return the session state to store if the session ends now."""
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )
@@ -86,7 +86,7 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """Return the session's tokens and cost, as recorded in ``usage.jsonl`` during the session."""
+    """Return the session's tokens and cost from ``usage.jsonl``."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 
@@ -100,6 +100,6 @@ def totals_of(project: Project, session: int) -> usage.Totals:
 
 
 def seconds_since(started_at: str) -> float:
-    """Return the number of seconds since an ISO timestamp, or 0 if the timestamp is not valid."""
+    """Return the seconds since an ISO timestamp, or 0 for an invalid timestamp."""
     started = clock.parse(started_at)
     return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0

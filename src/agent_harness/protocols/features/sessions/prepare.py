@@ -31,7 +31,7 @@ class Start:
 def prepare(
     project: Project, judge: Judge, environment: DevelopmentEnvironment, feature: Feature, verified_tree: str | None
 ) -> Start:
-    """Run every preflight check, start the environment, and return the session's start values."""
+    """Run the preflight checks and start the environment. Return the session's start data."""
     state = project.store.state()
     number = project.store.next_session()
     project.say(f"Session {number} starting...")
@@ -103,7 +103,7 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Run the suite at HEAD, and return the newly broken tests and the new baseline (C15, C23)."""
+    """Run the suite at HEAD. Return the newly broken tests and the new baseline (C15, C23)."""
     baseline = project.store.baseline()
     known = baseline.passing
     head = project.git.head() or "HEAD"
@@ -136,7 +136,7 @@ def _has_tests(project: Project, commit: str) -> bool:
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint, record the session as open, and return the session."""
+    """Create the checkpoint, record that the session is open, and return the session."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None

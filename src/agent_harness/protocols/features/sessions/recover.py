@@ -26,7 +26,7 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session, and return the step taken, or None."""
+    """Recover an interrupted session. Return a report, or None if no session was interrupted."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
@@ -85,7 +85,7 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session whose record exists only inside the project, without trusting the record."""
+    """Recover a session from its untrusted record if the trusted record is lost."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -106,7 +106,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, or None if it does not match the project."""
+    """Return the session in an untrusted record, or None if the record does not fit this project."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -153,7 +153,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """End this process's session after Ctrl-C or an error, and keep its unfinished work."""
+    """End this process's session after Ctrl-C or an error. The unfinished work is kept."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:

@@ -65,7 +65,7 @@ class Runs:
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now, and return the run's result (UAH-055)."""
+        """Run one cleanup session now. Return the run's result (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
         return self.run(agents=agents, policy=policy)
@@ -79,7 +79,7 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Run sessions until all features are proven, a limit is reached, or a person is needed."""
+        """Run sessions until all features are proven, a limit is reached, or a person must act."""
         project = self._project
         project.require_initialised()
         migrations.refuse_newer(project)
@@ -112,7 +112,7 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions and return the run's result. Raise ``LimitInForce`` if a provider's limit prevents a start."""
+        """Run sessions. Raise ``LimitInForce`` if a provider's rate limit prevents the next start."""
         project, feature_id = self._project, limits.feature_id
         with locked(project):
             recovered = self.put_in_order()
@@ -132,7 +132,7 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Prepare the project for a run, and return the result of a recovery. The caller holds the lock."""
+        """Prepare the project for a run. Return the report of a recovery. The caller must hold the lock."""
         project = self._project
         clear_leftovers(project.root)
         if note := project.store.finalize_in():
@@ -253,7 +253,7 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise an error if a question or a lack of work prevents the run."""
+    """Raise an error if a question stops the run or no feature can start."""
     if project.store.open_session() is not None:
         return
     state, document = project.store.state(), valid_features(project)
@@ -317,7 +317,7 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's result if no feature is left. Raise an error if features remain."""
+    """Return the run's result if all features are proven or skipped. Raise an error if features wait."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:
@@ -350,7 +350,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the suite and the linter, and return the result of a run without sessions (UAH-483)."""
+    """Run the suite and the linter. Return the result of a run that needs no session (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)

@@ -116,7 +116,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the recorded name of a session's end reason."""
+    """Return the name under which records contain the session's end reason."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -133,7 +133,7 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Finalization:
-    """Return the finalization that keeps the unfinished work of a session (C66)."""
+    """Return the finalization that keeps a session's unfinished work for the next session (C66)."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
@@ -169,7 +169,7 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of a session whose branch has moved."""
+    """Return the finalization for a session whose branch has moved meanwhile."""
     commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)
@@ -320,7 +320,7 @@ def _tell_termination(project: Project, under_way: OpenSession, reason: str) -> 
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """Return the record of the unfinished work, for the next session."""
+    """Return a record of the unfinished work for the next session."""
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
     done = told.part("WHAT I DID") if told else []
@@ -352,6 +352,6 @@ def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
 
 
 def rest(project: Project, reason: str) -> None:
-    """Pause the project if the session ended because its provider is overloaded (C28)."""
+    """Pause the project if a provider's overload ended the session (C28)."""
     if reason == "overloaded":
         project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

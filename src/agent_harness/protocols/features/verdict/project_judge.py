@@ -47,7 +47,7 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Facts about an accepted candidate: its passing tests, lint findings and file sizes."""
+    """Test results, lint findings and file sizes of an accepted candidate."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
@@ -60,7 +60,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Decision on a candidate: accepted with its proof, or rejected with the reason."""
+    """Decision on a candidate: accepted with a proof, or rejected with a reason."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -82,7 +82,7 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str) -> "Ruling":
-        """Return a rejection of a claim that the agent can still fix in the same session."""
+        """Return a rejection that lets the agent correct its work in the same session."""
         return cls(accepted=False, code=code, failure=failure)
 
     def of(self, commit: str) -> "Ruling":
@@ -96,7 +96,7 @@ Versions = tuple[ast.Module | None, ast.Module | None]
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """Evidence from test results that a feature was built before its session started."""
+    """Test results that can show that a feature already worked before its session."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
     placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
@@ -108,7 +108,7 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence is not sufficient, or None if it is."""
+        """Reason why these test results are not sufficient evidence, or None if they are."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
@@ -175,7 +175,7 @@ class Unfinished:
 
 
 class Judge:
-    """Verifier of one project's commits. It is created before the agent starts."""
+    """Verifier of one project's commits. Create it before an agent starts."""
 
     def __init__(self, project: Project) -> None:
         config = project.config
@@ -202,14 +202,14 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts, and accept allowed changes afterwards."""
+        """Record the installed packages. After the ``with`` block, accept allowed changes to packages."""
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
         yield
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """Accept the installed packages, except changes that ``may_change`` does not allow."""
+        """Accept the agent's changes to installed packages, except changes that ``may_change`` does not allow."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
@@ -228,7 +228,7 @@ class Judge:
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the current work tree."""
+        """Yield a temporary commit of the current work tree."""
         git, excluded = self._project.git, self._project.excluded
         # the private ref keeps the commit while the `with` block runs
         commit, ref = repository.named_ref(
@@ -252,11 +252,10 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Run the suite again, and return the tests in ``ids`` that do not pass (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """Commit the unfinished work to a private ref, run the suite on it, and return the failing tests (C15)."""
+        """Commit the unfinished work to a private ref. Return the suite's result on this commit (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -268,7 +267,7 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run one feature's tests on a copy of the work tree, for `harness verify`."""
+        """Test one feature on a copy of the work tree, for `harness verify`."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -309,7 +308,7 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Verify a kept candidate again, and allow the change that ``asked`` is about."""
+        """Verify a kept candidate again. Allow the file change that the question asks about."""
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
         ruling = self._ruling(under_way, verdict)
@@ -318,7 +317,7 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why the marked feature is not proven at ``commit``, or None if it is proven."""
+        """Return why ``commit`` does not prove the marked feature, or None if it does."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)
@@ -342,7 +341,7 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Run the suite on merged features, and return the verdict."""
+        """Return the suite's verdict on several merged features."""
         config = self._project.config
         # the proof and mutants of each feature were checked before
         return judge.judge(
@@ -483,7 +482,7 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Verify the candidate again with changes to protected files allowed, and return the ruling."""
+        """Verify the candidate again as if its changes to protected files were allowed."""
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
@@ -532,7 +531,7 @@ class Judge:
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Run the suite with the old versions of the files, and describe the result."""
+        """Run the suite with the old versions of ``paths``. Return the result as text."""
         older = [Overlay(verdict.base, list(paths))]
         run = self._run(verdict.candidate, self._project.config.testing.full, overlays=older, keep_going=True)
         if run.report is None:
@@ -542,7 +541,7 @@ class Judge:
         return "With the old versions of these files, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a feature was built before its session."""
+        """Return the test results that can show that a feature already worked before its session."""
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
         planned = self._planned(feature, verdict.base)
@@ -578,7 +577,7 @@ class Judge:
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit that added the feature's test file, or None."""
+        """Return the commit that first added the feature's test file, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
@@ -590,7 +589,7 @@ class Judge:
         return self._run(commit, self._project.config.test_command(feature.test_file))
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of failed steps, and return the path of each step's file."""
+        """Save the output of the proof and of each failed step. Return the output paths."""
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
             if each.run is None or (each.state != "failed" and each.step != "proof"):
@@ -710,7 +709,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Printer of the steps of a verification (UAH-046)."""
+    """Printer that reports the steps of a verification (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say

@@ -22,7 +22,7 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Verify marked features that were never accepted, and record them as accepted (E9)."""
+    """Verify features that are marked as passing without a proof. Record the proven features (E9)."""
     marked = _marked(project.store.features())
     head = project.git.head()
     unproven = {i: file for i, file in sorted(marked.items()) if i not in _accepted(project, head)}
@@ -42,7 +42,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` if a feature that was marked outside a session is not proven."""
+    """Raise ``Escalated`` if tests do not prove a feature that no session accepted."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -57,7 +57,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json, if HEAD contains the commit that it names."""
+    """Return the feature ids in proven.json if HEAD contains the file's commit, otherwise an empty set."""
     found = project.store.proven()
     commit, accepted = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(accepted, list):
@@ -67,14 +67,14 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record in proven.json whether a person accepts the feature."""
+    """Add the feature to proven.json if ``proven`` is true, otherwise remove it."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the baseline and all tests of marked features pass."""
+    """Raise ``Escalated`` if a baseline test or a marked feature's test fails."""
     document = project.store.features()
     marked = _marked(document)
     baseline = project.store.baseline().passing
@@ -91,7 +91,7 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing baseline tests if they explain all failures, or else []."""
+    """Return the failing baseline tests if they account for all failures, otherwise []."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
@@ -101,7 +101,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Store a question and raise ``Escalated`` if the suite fails although features are marked as passing (E9)."""
+    """Store a question about marked features that fail the suite, and raise ``Escalated`` (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -120,7 +120,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Return the tests that belong to no open feature, sorted by id."""
+    """Return the sorted tests that belong to no open feature."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -134,7 +134,6 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if the test ``node`` belongs to ``test_file``."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -150,7 +149,7 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Features that the agent marked as passing, and its forbidden changes to features.json."""
+    """Features that an agent marked as passing, and forbidden changes to features.json by that agent."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()

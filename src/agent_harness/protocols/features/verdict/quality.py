@@ -50,7 +50,7 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Count the findings in a linter's output, by code and by file."""
+    """Count a linter's findings for each code and for each file."""
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
         kinds[kind] += 1
@@ -65,7 +65,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind of each finding, whether it is a warning, and its file."""
+    """Yield three values for each finding: code, whether it is a warning, and file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -95,12 +95,12 @@ def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
 
 
 def next_cleanup(completed: int, interval: int) -> int:
-    """Return the number of completed features at which the next cleanup session starts (UAH-321)."""
+    """Return how many features must be complete when the next cleanup session starts (UAH-321)."""
     return (completed // interval + 1) * interval
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return the number of lines of each source file, with the sessions that added and changed it (UAH-132)."""
+    """Return each source file's line count, and the sessions that added and last changed the file (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -120,7 +120,7 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return an alert for each file that is too large or grows fast."""
+    """Return an alert for each file that is too large or grows too fast."""
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
     number = sizes.get("session")

@@ -151,7 +151,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the cleanup (UAH-325, UAH-326)."""
+    """Return the finalization that puts an accepted cleanup on the branch (UAH-325, UAH-326)."""
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -179,7 +179,7 @@ def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, use
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back an interrupted cleanup."""
+    """Return the finalization that rolls back a cleanup which ended too early."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)

@@ -54,7 +54,7 @@ class FeatureWork(SessionWork):
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """Return the ruling on the claimed feature, or None without a claim."""
+        """Return the ruling on the feature that the agent claims, or None without a claim."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -113,7 +113,7 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the ruling after a review, which may reject accepted work."""
+        """Let a second agent review accepted work. Return the ruling, which the review can change."""
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -192,7 +192,7 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work, and return the session's result."""
+        """Keep the unfinished work, unless the agent changed protected files. Return the session's result."""
         # changes to protected files are never a base of further work
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
@@ -269,7 +269,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return the sanity commands as text for the prompt (UAH-154, UAH-156..158, C23)."""
+    """Return the sanity commands for the prompt (UAH-154, UAH-156..158, C23)."""
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -282,7 +282,7 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return commands that run the tests known to pass."""
+    """Return commands that run the tests of the baseline."""
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
     worked = {name.partition("::")[0] for name in under_way.baseline.passing}
@@ -312,7 +312,7 @@ def _holds(path: str, files: Iterable[str]) -> bool:
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """Return the prompt of a fix round (C03 a)."""
+    """Return the prompt that asks the agent to correct its rejected work (C03 a)."""
     return prompts.render(
         "fix",
         {
@@ -326,7 +326,7 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
 
 
 def evidence_prompt(project: Project, under_way: OpenSession) -> str:
-    """Return the prompt that asks the agent to show the test output that supports its claim (C20)."""
+    """Return the prompt that asks the agent for the test output behind its claim (C20)."""
     values = _places(project, under_way)
     return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 

@@ -28,7 +28,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Verify the kept candidate again, and accept it. Raise ``VerificationFailed`` if it fails."""
+    """Verify the kept candidate again and accept it. Raise ``VerificationFailed`` if verification fails."""
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
     under_way = _opened(project, feature)
@@ -88,7 +88,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """Take a checkpoint, and return a new session that is not recorded yet."""
+    """Create a checkpoint and return a new session. The caller must record the session."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -112,7 +112,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit with the candidate's changes on top of HEAD."""
+    """Return a new commit that adds the candidate's changes to HEAD."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
@@ -131,7 +131,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
 
 
 def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
-    """Return the tree of HEAD with the candidate's changes merged in. Raise ``Refused`` on a conflict."""
+    """Return the tree that merges the candidate into HEAD. Raise ``Refused`` on a conflict."""
     git = project.git
     ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
     theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
@@ -146,7 +146,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """Return features.json of HEAD, in which this feature passes or waits for manual verification."""
+    """Return HEAD's features.json with the feature marked as passing or as awaiting a person."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -161,7 +161,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """Return the content of the progress file, with the entries of the candidate's session added."""
+    """Return the progress file with the entries of the candidate's session."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Raise ``VerificationFailed`` unless the evidence shows that the feature was built before."""
+    """Raise ``VerificationFailed`` unless test results show that the feature already worked before its session."""
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -229,7 +229,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Accept a kept candidate whose feature was built before, if the settings allow this."""
+    """Accept a kept candidate without a person if its feature already worked and the settings allow it."""
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
     if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":

@@ -35,7 +35,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Problems of a plan, which is accepted if it has none."""
+    """Problems in a plan. Without problems, the plan is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -47,8 +47,6 @@ class PlanRuling:
 
 
 class PlanWork:
-    """Work of an agent on one plan."""
-
     name = "The plan"
     policy = POLICIES["plan"]
 
@@ -99,18 +97,18 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """Add the turn's cost to the project's costs immediately, because the plan may never be adopted."""
+        """Add the turn's cost to the project's costs now, because a rejected plan also costs money."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
         project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
-        """Return False, because a plan is checked only after its turn has ended."""
+        """Return False, because the harness checks a plan only after the agent's turn."""
         return False
 
     def closed(self) -> None:
-        """Return None, because no other process can end the work on a plan."""
+        """Do nothing, because no other process can end the planning."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
         return PlanRuling(problems=tuple(self._problems()))
@@ -133,7 +131,7 @@ class PlanWork:
 
 
 def remember_failed_try(project: Project) -> None:
-    """Record the uncommitted files that a failed `harness init` left, so that the next `harness init` accepts them."""
+    """Record the files that a failed `harness init` left, so that the next try accepts them."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
@@ -145,7 +143,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record durably that an agent is planning, and return the record."""
+    """Record durably that an agent is planning. Return the record."""
     store = project.store
     record = {
         "session": 0,
@@ -170,7 +168,7 @@ def spent(project: Project, record: JsonObject) -> None:
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Make the plan's commit the tip of the branch, and close the record. The call can be repeated after a crash."""
+    """Move the branch to the plan's commit and close the record. After a crash, call this again."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -180,7 +178,7 @@ def adopt(project: Project, record: JsonObject, commit: str) -> None:
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
-    """Move the branch to the plan's commit. Raise ``UnsafeTree`` if this would lose newer commits."""
+    """Move the branch to the plan's commit. Raise ``UnsafeTree`` if newer commits would be lost."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
@@ -189,7 +187,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore the state before the plan, and return the rescue ref of the agent's work."""
+    """Restore the state before the plan. Return the rescue ref that keeps the agent's work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)
@@ -197,7 +195,7 @@ def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
 
 
 def close(project: Project) -> None:
-    """Remove the record of the plan and the refs of its candidates. The plan's effects must already be on disk."""
+    """Remove the plan's record and candidate refs. The plan's effects must be on disk before the call."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -206,7 +204,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """Keep the plan under a ref if the branch has moved, and return the ref."""
+    """If other commits moved the branch, keep the plan under a ref and return that ref."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -217,7 +215,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Recover a plan after the harness was killed, and return the step taken."""
+    """Recover a plan that a killed harness left. Return a report."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:

@@ -47,7 +47,7 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Return the review of an accepted candidate, or None if no reviewer is configured."""
+    """Let a second agent review the candidate. Return None if no reviewer is configured."""
     wanted = project.config.review
     if wanted.agent is None:
         return None
@@ -139,11 +139,11 @@ class _ReviewWork:
         return TurnRequest(brief=brief, on_started=started, on_event=heard, on_ended=ended)
 
     def claimed(self) -> bool:
-        """Return False, because a review is read only after its turn has ended."""
+        """Return False, because the harness reads a review only after the agent's turn."""
         return False
 
     def closed(self) -> None:
-        """Return None, because no other process can end a review."""
+        """Do nothing, because no other process can end a review."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Review:
         lines = [line.strip().lstrip("-* ") for line in self._said.splitlines()]

@@ -140,8 +140,6 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of an agent in one session."""
-
     def __init__(
         self,
         project: Project,
@@ -181,7 +179,7 @@ class SessionWork(ABC):
         return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
-        """Keep the current state files in memory, then return the prompt of the next turn."""
+        """Keep the state files in memory, so that changes are detected. Return the turn's prompt."""
         self._project.store.hold()
         return self._opening() if ruling is None else self._again(ruling)
 
@@ -190,15 +188,15 @@ class SessionWork(ABC):
 
     @abstractmethod
     def _again(self, ruling: Ruling) -> str:
-        """Return the prompt of the next turn after a rejected claim."""
+        """Return the next prompt after a claim was rejected."""
 
     @abstractmethod
     def _story(self) -> list[progress.Part]:
-        """Return the parts of a progress entry that the harness writes if the agent wrote none."""
+        """Return the parts of the harness's progress entry, used if the agent wrote no entry."""
 
     @abstractmethod
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
-        """End the session before its work is verified, and return its result."""
+        """End the session without a verification of its work. Return the session's result."""
 
     @abstractmethod
     def _rolled_back(self, failure: str) -> Finalization: ...
@@ -206,7 +204,7 @@ class SessionWork(ABC):
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for one turn. The agent's process is recorded before its output is read."""
+        """Return the request for one turn. The turn records the agent's process before reading output."""
         project, under_way = self._project, self._under_way
         files.own_place(project.layout.transcript(under_way.session), project.layout.root)
         brief = handed(
@@ -245,11 +243,11 @@ class SessionWork(ABC):
         )
 
     def claimed(self) -> bool:
-        """Return True if features.json marks a feature as passing that was not marked before the session."""
+        """Return True if the agent has marked a feature as passing in this session."""
         return bool(self._changes().claims)
 
     def closed(self) -> Result | None:
-        """Return a result if a deleted checkpoint prevents a rollback, or else None (UAH-390)."""
+        """Return the session's final result if its checkpoint was deleted, otherwise None (UAH-390)."""
         turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
@@ -265,7 +263,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return a rejection if the agent broke a rule, or else None (C03)."""
+        """Return a rejection if the agent broke a rule, otherwise None (C03)."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -273,7 +271,7 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Return the ruling with its ledger entry, and write a rejection to the ledger."""
+        """Add the ledger entry to the ruling. If the ruling is a rejection, write the entry."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
@@ -319,7 +317,7 @@ class SessionWork(ABC):
     # -- the endings that all sessions share ---------------------------------------------------------------------------
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back the session, and return its result. A rescue ref keeps the removed work."""
+        """Roll back the session and keep its work under a rescue ref. Return the session's result."""
         project, under_way = self._project, self._under_way
         failure = self._failure(ruling)
         project.say(failure)
@@ -341,14 +339,14 @@ class SessionWork(ABC):
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """Keep the unfinished work, and return the session's result."""
+        """End the session with unfinished work. Return the session's result."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
         needs_person = ending.provider is not None and ending.provider.kind == "money"
         return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
-        """End the session without a rollback, because a person decides about the work (UAH-390)."""
+        """End the session, whose checkpoint is missing, without a rollback and ask a person (UAH-390)."""
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
@@ -364,7 +362,7 @@ class SessionWork(ABC):
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
     def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, push_retry.Published]:
-        """Finalize the session and push, with one retry of a rejected push (C30)."""
+        """Finalize the session and push its commit. Retry a rejected push once (C30)."""
         finalized = self._finalize(finalization)
         config = self._under_way.git_config
         push = push_retry.after_push(
@@ -414,7 +412,7 @@ class SessionWork(ABC):
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """Return the brief with the current settings and budget."""
+    """Return the brief with the project's current settings and remaining budget."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),

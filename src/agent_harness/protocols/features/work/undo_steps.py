@@ -33,7 +33,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Complete an interrupted undo, or discard it if the branch has moved."""
+    """Complete an interrupted undo. Discard the undo if the branch has new commits."""
     path = project.store.reversal()
     found = undo_commit.decided(path)
     if found is None:
