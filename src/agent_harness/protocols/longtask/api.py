@@ -62,7 +62,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """Yield the events of the task, newest first, as rows for ``session.log_rows``. Each row contains the task's id."""
+    """Yield the task's events as rows for ``session.log_rows``, newest first."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -85,7 +85,7 @@ def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
 
 
 def transcript(task_dir: str | os.PathLike[str]) -> str | None:
-    """Return the path of the newest agent transcript, or ``None`` if no session has a transcript."""
+    """Return the path of the newest agent transcript, or None without a transcript."""
     from agent_harness.protocols.longtask.run.session_folder import TRANSCRIPT
 
     sessions = LongTaskLayout(task_dir).sessions
@@ -119,7 +119,7 @@ class LongTask:
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command with the options ``words``. Return its answer and its exit status."""
+        """Carry out an `lth` command with the options ``words``. Return the answer and the exit status."""
         module, name, kind = COMMANDS[command]
         given = (_loaded("options", kind)(words),) if kind else ()
         return self._warned(command, *_loaded(module, name)(self.layout, *given))
@@ -140,13 +140,13 @@ class LongTask:
             log.warn(each)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions that a person can make about the task now, or None if the task cannot be loaded."""
+        """Return the decisions that a person can make now, or None for an invalid task."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out a person's decision. Raise ``Superseded`` if the task has changed since the revision ``shown``."""
+        """Carry out a person's decision. Raise ``Superseded`` if the task changed after the revision ``shown``."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
@@ -158,7 +158,7 @@ class LongTask:
         return scheduling.due(self.layout)
 
     def health(self) -> Report:
-        """Return a report on the task's files, scheduler, agents and folders. Source: ``longtask.md`` 17."""
+        """Return a report on the task's files, scheduler, agents and folders (``longtask.md`` 17)."""
         from agent_harness.protocols.longtask.verbs import health
 
         return health.health(self.layout)

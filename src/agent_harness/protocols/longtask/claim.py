@@ -37,7 +37,7 @@ _PROOFS = frozenset((records.VERIFIED, "worker output recorded", "fallback evide
 
 
 class Seen:
-    """State of a task and the scheduling decision that follows from it."""
+    """State of a task, and the scheduling decision for this state."""
 
     def __init__(self, checkpoint: Checkpoint, due: SchedulingDecision, *, claimed: bool) -> None:
         self.checkpoint = checkpoint
@@ -46,7 +46,7 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """Return the state of a task now. Write nothing."""
+    """Return the task's current state. No file is written."""
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
 
@@ -63,7 +63,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return a message that asks a person to act before an agent starts, or None."""
+    """Return why a person must act before the next agent start, or None."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -71,7 +71,7 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return a message about a used-up limit of the task, or None if none is used up."""
+    """Return a message if the task has used all slices or its whole budget, otherwise None."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -114,7 +114,7 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if `done` was proven after the last agent start, or no agent ever started."""
+    """Return True if `done` was proven since the last agent start. Without agent starts, return True."""
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
@@ -132,7 +132,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """Return the log event of the last agent start, or None if no agent was ever started."""
+    """Return the event of the newest agent start, or None if no agent has started."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -145,7 +145,7 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, made from the verification report."""
+    """Return the verdict on a claim of `done`. ``report`` is the result of the verification."""
     from dataclasses import replace
 
     from agent_harness.session import ledger
@@ -178,7 +178,7 @@ def _code(missing: list[JsonObject]) -> str:
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the grade of the task and the reason for it."""
+    """Return the task's grade and the reason for this grade."""
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
             return "checked", f"{each['id']}: {each.get('basis') or 'the check did not run on the base commit'}"
@@ -187,7 +187,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """Save the output of a criterion's command, and return the criterion as a verdict step."""
+    """Save the output of a criterion's command. Return the criterion's result as a verdict step."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -208,7 +208,7 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left unverified. Return the report, or None without such a claim."""
+    """Verify a claim of `done` from an earlier run. Return the report, or None without a claim."""
 
     def must_stop() -> bool:
         return interruption.number is not None or not lock.in_time()

@@ -55,12 +55,12 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Message that an agent changed installed software, or None."""
+        """Message about an agent's change to installed software, or None."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file, or None if it cannot or may not be read."""
+        """Return the file's text, or None if the file is unreadable or in a forbidden place."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -106,19 +106,19 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """Return the ids of the failed criteria. Criteria with the metric ``besides`` are left out."""
+    """Return the ids of failed criteria. Leave out criteria that have the metric ``besides``."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the ids of the failed criteria if all their commands already passed before the work."""
+    """Return the ids of failed criteria if all their commands had passed before the work."""
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
     return [str(each["id"]) for each in missing] if asks else []
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of the unmet criteria. Count every criterion with a command as unmet, and run none."""
+    """Return the ids of unmet criteria. Run no command, and count each command criterion as unmet."""
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
         each.id
@@ -164,7 +164,7 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return changes that agents made to installed software, or None if no earlier state is recorded."""
+    """Return the agents' changes to installed software, or None if nothing was recorded earlier."""
     path, places = layout.outside("installed.json"), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
         return None
@@ -180,7 +180,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return the id, command and folder of each criterion whose command can run."""
+    """Return the id, command and folder of each command criterion whose folder exists."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -326,7 +326,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Recorded objection: an agent has weakened a file on which a criterion depends."""
+    """Statement that an agent has weakened a file on which a criterion depends."""
 
     @property
     def criterion(self) -> str:
@@ -338,7 +338,7 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the weakened file still has the content that the agent wrote."""
+        """True while the file still has the weakened content."""
         return digest_of(self.path) == self.raw["after"]
 
 

@@ -62,7 +62,7 @@ class _Guarded:
 
 
 class CriteriaGuard:
-    """Files on which the criteria depend, as they were before the agent started."""
+    """Copies of the files on which criteria depend, made before the agent started."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout, self._task = layout, task
@@ -74,7 +74,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard that a killed run left behind, or None if there is none."""
+        """Return the guard of a killed run, or None without a killed run."""
         path = layout.outside(_KEPT)
         if path is None or not os.path.lexists(path):
             return None
@@ -87,7 +87,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Record the installed software before an agent starts."""
+        """Record which software is installed before an agent starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json", make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -95,13 +95,13 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """Record the changes that an agent made to installed software."""
+        """Record which installed software the agent has changed."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.outside("installed.json")):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task, so that they survive a killed run."""
+        """Save the guarded files to the state folder, so that they survive a killed run."""
         if path := self._layout.outside(_KEPT):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -111,7 +111,7 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """Write the objections to ``sessions/guard.json`` after an agent has ended."""
+        """Compare the guarded files after an agent has ended. Write the objections to ``sessions/guard.json``."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(each.path)} for each in oldest.values()]
@@ -149,7 +149,7 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Run the criteria commands again in a checkout, with stricter tests. Return the updated report."""
+    """Run the criteria commands again in a checkout and test them more strictly. Return the report."""
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
         for criterion, command, folder in criteria.commands(layout, task):
@@ -188,7 +188,7 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Fail the criteria whose commands prove less than the task requires."""
+    """Set criteria to failed if the task requires a stronger proof than their commands give."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue

@@ -40,7 +40,7 @@ def in_order(item: JsonObject) -> JsonObject:
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return the archived and the current evidence items, and the number of damaged archive lines."""
+    """Return all evidence items, from archive and checkpoint, and the number of damaged archive lines."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -48,7 +48,7 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add evidence items to the checkpoint. Return True if older items were moved to the archive."""
+    """Add evidence items to the checkpoint. Return True if older items went to the archive."""
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
     known = {each.identity for each in checkpoint.evidence}
@@ -85,7 +85,7 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Record that people confirmed all evidence from before the first agent start."""
+    """Record that people confirmed all evidence that existed before the first agent start."""
     path = layout.outside(_WORDS, make=True)
     # only once: later evidence may come from an agent
     if path and not os.path.lexists(path):
@@ -94,13 +94,13 @@ def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
 
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
-    """Record that a person confirmed this evidence item."""
+    """Record that a person confirmed the evidence item."""
     if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """Return the digests of evidence items that people confirmed, or None if no agent ever ran here."""
+    """Return the digests of confirmed evidence, or None if no agent ever started on this task."""
     path = _words(layout)
     if path is None:
         return None
@@ -108,7 +108,7 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the evidence item."""
+    """Return True if a person confirmed the evidence item, or if no agent ever started."""
     # no agent ran on this machine: all evidence is trusted
     return known is None or _digest(item.raw) in known
 
@@ -124,7 +124,7 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record that a person has accepted ``contract``. If it is None, delete this record."""
+    """Record that a person accepted ``contract``. If ``contract`` is None, delete the record."""
     path = layout.outside(_CONTRACT, make=contract is not None)
     if path and contract is not None:
         files.write_json(path, {"task": contract, "begun": dict(begun or begun_at(layout))})
@@ -133,7 +133,7 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract if none is accepted yet, and record the commit on which the work began."""
+    """Accept the task's contract if none is accepted yet. Record ``commit`` as the starting commit."""
     path, known = layout.outside(_CONTRACT), begun_at(layout)
     if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})
@@ -142,14 +142,14 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return the commit on which the first agent started, by repository folder."""
+    """Return, for each repository folder, the commit on which the first agent started."""
     path = layout.outside(_CONTRACT)
     found = files.read_json_if_any(path).get("begun") if path else None
     return {str(top): str(commit) for top, commit in found.items()} if isinstance(found, dict) else {}
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that changed after a person accepted it."""
+    """Return the members of ``task.json`` that were changed after a person accepted the file."""
     path = layout.outside(_CONTRACT) or ""
     if not os.path.isfile(path):
         return []

@@ -77,7 +77,7 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of criteria commands."""
+        """Folder that contains the output of criteria commands."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
@@ -106,12 +106,11 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def outside(self, name: str, *, make: bool = False) -> str | None:
-        """Return the path of a file in the task's state folder, or None without such a folder."""
+        """Return a path in the task's state folder, or None if that folder does not exist."""
         home = self.home(make=make)
         return os.path.join(home, name) if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the task's state folder, or None if it does not exist."""
         from agent_harness.kernel import trusted_state
 
         # outside the task: agents cannot see it
@@ -124,7 +123,7 @@ class LongTaskLayout:
 
     @property
     def said(self) -> str:
-        """Path of the log file for the messages that runs have shown to people."""
+        """Path of the log with the messages that runs printed for people."""
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:

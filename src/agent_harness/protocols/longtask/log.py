@@ -28,7 +28,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Pass messages for people to ``say`` until the returned stack is closed."""
+    """Pass messages to ``say`` until the caller closes the returned stack."""
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -38,7 +38,7 @@ def told_to(say: Callable[[str], None]) -> ExitStack:
 
 
 def tell(line: str) -> None:
-    """Print one line on stderr, or pass it to a live view."""
+    """Pass the line to the live view. Without a live view, print it on stderr."""
     if _LISTENERS:
         _LISTENERS[-1](line)
         return
@@ -55,7 +55,7 @@ def warn(text: str) -> None:
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append an event to the log. Return False, after a warning, if the event is invalid."""
+    """Append an event to the log. For an invalid event, warn and return False."""
     misfits = schema.misfits(record, schema.RUN_EVENT, "event")
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
@@ -83,7 +83,7 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise an error if the day's log cannot be written. Call this before writing anything."""
+    """Raise an error if the daily log cannot be written. Call this before any other write."""
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
     for place, fits in ((layout.runs, stat.S_ISDIR), (path, stat.S_ISREG)):
@@ -118,7 +118,7 @@ def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and the text of a log line, or None if the line is damaged."""
+    """Return the time and text of a log line, or None for a damaged line."""
     record = _record(line, ("type", "at"))
     return (str(record["at"]), f"{record['type']}  {_said(record)}".rstrip()) if record else None
 
@@ -152,14 +152,14 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Delete the events that an earlier task in this directory left outside it."""
+    """Delete events of an earlier task in this directory, which the state folder still contains."""
     path = layout.outside(_COURSE)
     if path and os.path.lexists(path):
         os.unlink(path)
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
-    """Yield the task's events that are saved outside the task directory, newest first."""
+    """Yield the task's events from the state folder, newest first."""
     from agent_harness.kernel import journal
 
     path = layout.outside(_COURSE) or ""
@@ -181,7 +181,7 @@ def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
 
 
 def worker_speaks(layout: LongTaskLayout) -> bool:
-    """Return True if this process was started by an agent of the task or by a criteria command."""
+    """Return True if an agent of this task, or a criteria command, started this process."""
     from agent_harness.kernel import owner
 
     root = os.path.realpath(layout.root)
@@ -190,7 +190,7 @@ def worker_speaks(layout: LongTaskLayout) -> bool:
 
 
 def refuse_workers(layout: LongTaskLayout, command: str) -> None:
-    """Raise ``Refused`` if an agent of the task runs ``command``, which is reserved for people."""
+    """Raise ``Refused`` if an agent of the task calls ``command``, which only people may use."""
     if worker_speaks(layout):
         from agent_harness.errors import Refused
 
@@ -204,7 +204,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield all events in the reverse of the order in which they were written."""
+    """Yield all events. The event that was written last comes first."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -213,7 +213,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of agent starts and their cost in US dollars."""
+    """Return how many times agents started, and the total cost in US dollars."""
     started, cost = 0, 0.0
     for path in days(layout):
         for record in filter(None, (_record(line, ("type",)) for _, line in _numbered(path))):
@@ -234,7 +234,7 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the token counts and the cost of all agent runs of the task together."""
+    """Return the sum of the tokens and costs of all agent runs."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))
@@ -253,7 +253,7 @@ def days(layout: LongTaskLayout) -> list[str]:
 
 
 def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
-    """Return all events, sorted by time, and the number of damaged lines, which are skipped."""
+    """Return all valid events by time, and the number of damaged lines."""
     found: list[LogEvent] = []
     skipped = 0
     for path in days(layout):
@@ -276,7 +276,7 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """Return the valid records of a JSON Lines file and the number of damaged lines."""
+    """Return the valid records of a JSON Lines file, and the number of damaged lines."""
     found: list[JsonObject] = []
     skipped = 0
     for number, line in _numbered(path):

@@ -86,7 +86,7 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return an option in seconds, at most 31 days, or None if it was not given."""
+    """Return the option ``name`` in seconds, or None without this option. The maximum is 31 days."""
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS

@@ -42,11 +42,11 @@ class LongTaskSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return None, because a long task never runs several agents at the same time."""
+        """Return None, because a long task never has parallel agents."""
         return None
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of all files that determine the task's state: task, checkpoint, lease and logs."""
+        """Return the paths of the files that determine the task's state."""
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
@@ -94,7 +94,7 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the daily logs, or an empty list if the log folder is unreadable or outside the task."""
+        """Return the paths of the daily logs. Without a readable log folder, return an empty list."""
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):

@@ -36,7 +36,7 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return a timestamp as a date and time, or None for any other value."""
+    """Return the date and time of a timestamp, or None for any other value."""
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
     from agent_harness.kernel.clock import UTC, datetime
@@ -56,13 +56,13 @@ def _has_shape(text: str) -> bool:
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return an id made from the letters and digits of a text."""
+    """Return an id made of the text's letters and digits, or ``otherwise`` without any."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """View of a JSON object in which a member with a wrong type counts as missing."""
+    """View of a JSON object. A member with a wrong type counts as missing."""
 
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
@@ -129,22 +129,22 @@ class WorkerPolicy(RecordView):
 
     @property
     def fallback(self) -> str | None:
-        """Agent that takes over while the preferred agent is rate-limited."""
+        """Agent that works while the preferred agent is rate-limited."""
         return self.text("fallbackOnRateLimit")
 
     @property
     def may_change(self) -> list[str]:
-        """Files that agents may change although a criterion depends on them."""
+        """Patterns of guarded files that agents may change."""
         return self.texts("mayChange")
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if the task may be `done` although no file was changed."""
+        """True if the task can be `done` without any changed file."""
         return self.text("unchanged") == "accept"
 
     @property
     def needs_proof(self) -> bool:
-        """True if the grade *checked* is not enough for a criteria command."""
+        """True if every criteria command needs the grade *proven*."""
         return self.text("requires") == "proven"
 
     @property
@@ -159,12 +159,12 @@ class WorkerPolicy(RecordView):
 
     @property
     def max_slices(self) -> int:
-        """Maximum number of times that agents may be started on the task."""
+        """Maximum number of agent starts on the task."""
         return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)
 
     @property
     def max_task_cost_usd(self) -> float:
-        """Maximum cost of all runs of the task together, in US dollars. Only reported costs count."""
+        """Maximum total cost of the task in US dollars. Costs that agents do not report are not counted."""
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
@@ -207,7 +207,7 @@ class Contract(RecordView):
 
     @property
     def window(self) -> int:
-        """Maximum number of evidence items in the checkpoint file. Older items are moved to the archive."""
+        """Maximum number of evidence items in the checkpoint file. The archive takes older items."""
         return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
 
     @property
@@ -216,7 +216,7 @@ class Contract(RecordView):
 
     @property
     def fallback_wait_seconds(self) -> int:
-        """Number of seconds to wait after a rate limit if its end is not known."""
+        """Wait in seconds after a rate limit whose end is unknown."""
         found = self.section("rateLimitPolicy").raw.get("fallbackWaitSeconds")
         return schema.whole(found, DEFAULT_FALLBACK_WAIT_SECONDS)
 
@@ -234,7 +234,7 @@ class EvidenceItem(RecordView):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Values that are equal for duplicates of an evidence item."""
+        """Values by which two equal evidence items are recognized."""
         found = self.raw.get
         members = (
             found("type"),
@@ -280,7 +280,7 @@ class Cooldown(RecordView):
 
 
 class Checkpoint(RecordView):
-    """Content of a task's checkpoint file: the state from which any agent can continue."""
+    """Content of the checkpoint file, from which any agent can continue the task."""
 
     @property
     def status(self) -> str:
@@ -352,7 +352,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Return one line for each problem in a task's files, without duplicates."""
+    """Return one line for each problem in the task's files. No line occurs twice."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
@@ -360,7 +360,7 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
 
 
 def unfilled(task: object) -> list[str]:
-    """Return one line for each field of ``task.json`` that a person has not yet filled in."""
+    """Return one line for each field of ``task.json`` that a person must still fill in."""
     if not isinstance(task, dict):
         return []
     found = [("objective", task.get("objective"))]

@@ -28,7 +28,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """Row of the recovery table: conditions, and the step that follows from them."""
+    """One row of the recovery table: conditions, and the recovery step for them."""
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
@@ -75,7 +75,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """End the processes of a killed run and remove its temporary files. The caller holds the lease."""
+    """End a killed run's processes and remove its temporary files. The caller must hold the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 

@@ -275,7 +275,7 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Return True for a JSON number. ``true`` and ``false`` are not numbers."""
+    """Return True for a JSON number. JSON booleans are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

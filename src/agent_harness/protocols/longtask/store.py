@@ -36,7 +36,7 @@ class UnreadableFile(HarnessError):
 
 
 def real_checkpoint(layout: LongTaskLayout) -> str | None:
-    """Return the real path of the checkpoint file, or None if it is outside the task."""
+    """Return the checkpoint file's real path, or None if that path leads outside the task."""
     # write only to this path: an agent can replace the file by another link
     if not os.path.islink(layout.checkpoint):
         return layout.checkpoint
@@ -76,7 +76,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """Yield the path, then paths with ``-2``, ``-3`` and so on before the suffix."""
+    """Yield ``path``, then the same path with ``-2``, ``-3`` and so on before the suffix."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -86,7 +86,7 @@ def names(path: str) -> Iterator[str]:
 
 
 class DirectoryLock:
-    """Lock that excludes all other changes in a directory. It cannot be nested."""
+    """Lock against all other changes in a directory. Uses of the lock cannot be nested."""
 
     def __init__(self, root: str, *, timeout_seconds: float = 30.0) -> None:
         self.root = root
@@ -115,7 +115,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """Error for a task that is not valid. ``errors`` contains one line for each problem."""
+    """Error for an invalid task. ``errors`` contains one line for each problem."""
 
     code = "invalid_task"
 
@@ -125,14 +125,14 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade and its reason as fields for an event with the status `done`."""
+    """Return the grade and its reason for an event that sets the status `done`."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """Change to a checkpoint, with the files and events that are written together with it."""
+    """Change to a checkpoint, and the files and events that belong to it."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> None:
         self.layout = layout
@@ -151,31 +151,29 @@ class CheckpointChange:
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Mark the checkpoint as changed, so that it is written."""
+        """Mark the checkpoint as changed, so that the store writes it."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
     def event(self, kind: str, **members: object) -> None:
-        """Add an event to the change. The event is logged after the checkpoint file is written."""
+        """Add an event to the change. The store logs it after writing the checkpoint."""
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return an unused path for a new file, relative to the task."""
+        """Return an unused file path, relative to the task."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file to the change, and return its path."""
+        """Add a new file to the change. Return the file's path."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
 
 
 class LongTaskStore:
-    """Files of one task, with methods that load and change them."""
-
     def __init__(
         self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
     ) -> None:
@@ -218,7 +216,7 @@ class LongTaskStore:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, even of an invalid task, or None."""
+        """Return the id in ``task.json``, or None. The rest of the task may be invalid."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -244,7 +242,7 @@ class LongTaskStore:
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Run ``act`` under the lock and write what it changed. After an error, nothing is written."""
+        """Call ``act`` under the lock and write its changes. If ``act`` raises an error, write nothing."""
         # if another program edits the file, ``act`` runs again, so it must have no other effect
         with self.exclusive():
             return files.change(
@@ -314,7 +312,7 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the content of the new checkpoint file. Raise ``InvalidTask`` if it is not valid."""
+        """Return the new checkpoint file's content. Raise ``InvalidTask`` if the checkpoint is invalid."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -330,7 +328,7 @@ class LongTaskStore:
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file now, and return its path relative to the task."""
+        """Write a new file at once. Return its path relative to the task."""
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         make_folder(start)

@@ -66,7 +66,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on the work of an agent that succeeded."""
+    """Reports of the verifications after an agent's success."""
 
     # empty if there was nothing to verify
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
@@ -79,7 +79,7 @@ class ClaimCheck:
 
 
 class _Quiet:
-    """Journal that logs only retries."""
+    """Journal that logs retries and ignores all other events."""
 
     def say(self, line: str) -> None:
         return
@@ -114,7 +114,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the agent, record its result and return the command's answer."""
+        """Run the agent and record its result. Return the answer and the exit status."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -203,7 +203,7 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the provider's rate-limit refusal that the agent's output shows, or None."""
+        """Return the rate limit that the agent's output shows, or None."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -220,7 +220,7 @@ class SliceWork:
         return False
 
     def closed(self) -> Answer | None:
-        """Save the agent's output. Return the command's answer if the lease is lost, otherwise None."""
+        """Save the agent's output. If the lease is lost, return the answer, otherwise None."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -229,7 +229,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Verify the agent's work and return the reports, or None if the agent failed."""
+        """Verify the agent's work. Return the reports, or None if the agent failed."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -273,7 +273,7 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """Take the end of a rate limit from the records of the agent's account."""
+        """Use the rate limit's end from the records of the agent's account."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
@@ -321,7 +321,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return facts about the agent's turns and commits for its end event."""
+        """Return facts about the agent's turns and commits, for the event of its end."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -332,7 +332,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Report tools that Claude Code was not allowed to use."""
+        """Report the tools that Claude Code was forbidden to use."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -393,7 +393,7 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Run the fallback agent after a rate limit, and return the answer about both agents."""
+    """Run the fallback agent after a rate limit. Return one answer about both agents."""
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)

@@ -57,13 +57,13 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """Error for settings that do not allow the start of an agent."""
+    """Error for settings that forbid the start of an agent."""
 
     code = "worker_plan"
 
 
 class Plan:
-    """Command, folder and limits of an agent that is ready to start."""
+    """Command, folder and limits for the start of an agent."""
 
     # ``run`` is None for a built-in agent, text for a shell, or a program with its arguments
     def __init__(self, worker: str, run: str | list[str] | None, cwd: str) -> None:
@@ -85,7 +85,7 @@ def normalised(name: str) -> str:
 
 
 def config_name(worker: str) -> str:
-    """Return the name of the member of ``task.json`` that configures the agent with the canonical name ``worker``."""
+    """Return the ``task.json`` member that configures the agent with the canonical name ``worker``."""
     return CONFIGS.get(worker, "agentWorker")
 
 
@@ -100,7 +100,7 @@ def spends(worker: str) -> bool:
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return a message about fields that a person must fill in before the agent starts, or None."""
+    """Return a message about fields to fill in before the agent starts, or None."""
     # only a paid agent has to wait for them
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
@@ -119,7 +119,7 @@ def quoted(*words: str) -> str:
 
 
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
-    """Return the plan for starting an agent. Raise ``PlanRefused`` or ``ForbiddenFolder`` if it must not start."""
+    """Return the plan of an agent start. Raise ``PlanRefused`` or ``ForbiddenFolder`` if the start is not allowed."""
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
     config = task.section(config_name(worker))
@@ -157,7 +157,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
-    """Return True if the configuration of the agent prevents all writes to files."""
+    """Return True if the agent's configuration forbids all writes to files."""
     config = task.section(config_name(worker))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
@@ -273,7 +273,7 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy of the checkpoint with the rate limits that are now recorded for the accounts."""
+    """Return a copy of the checkpoint with the latest rate limits of the agents' accounts."""
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
         return checkpoint
@@ -291,14 +291,14 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the agent whose rate limit blocks the task."""
+    """Return the agent whose rate limit has blocked the task."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _KINDS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the new end of the task's rate limits, or None if no account's record has changed."""
+    """Return the time at which a blocked task can continue, or None if no rate limit changed."""
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
     ends = {worker: _decided_since(worker, observed, checkpoint) for worker in workers}
@@ -310,7 +310,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the agent's rate limit if it was recorded after ``observed``, otherwise None."""
+    """Return the new end of the agent's rate limit, or None without changes since ``observed``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -322,7 +322,7 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of the task's agents, each with the command that lifts it."""
+    """Return the active rate limits of the task's agents, each with the command that removes the limit."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -352,7 +352,7 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit that the agent must wait for, or None."""
+    """Return the agent's active rate limit, or None without such a limit."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -375,7 +375,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Plan and prompt of the agent that a run starts."""
+    """Plan and prompt for the agent that the run will start."""
 
     def __init__(self, answer: JsonObject, task: Contract) -> None:
         self.answer = answer

@@ -28,7 +28,7 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Take a slot for an agent and return None. If no slot is free, return the reason."""
+        """Take a slot for the agent and return None. If no slot is free, return why."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -37,7 +37,7 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait for a slot, and return None. If none becomes free in time, return the reason."""
+        """Wait until the agent has a slot, and return None. After ``seconds`` without a slot, return why."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:

@@ -100,7 +100,7 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the class of failure that the end of the agent's output shows."""
+    """Return the class of failure that an agent's output shows."""
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
     name = "success" if exit_code == 0 else found[0] if found else "unknown"
@@ -119,7 +119,7 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """Return the class of failure of an agent that a monitor ended."""
+    """Return the class of failure for an agent that a monitor stopped."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
@@ -143,7 +143,6 @@ def _summary(text: str, at: int | None, name: str) -> str:
 
 
 def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
-    """Return the result of ``lth classify``."""
     store = LongTaskStore(layout)
     task, _ = store.load()
     text = _given_text(options)

@@ -24,7 +24,7 @@ ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/*
 
 
 class ForbiddenFolder(HarnessError):
-    """Error for an agent whose working directory is forbidden. It is raised before anything is started."""
+    """Error for an agent that would work in a forbidden folder. Nothing has been started."""
 
     code = "forbidden_folder"
 
@@ -36,7 +36,7 @@ def expanded(path: str, base: str) -> str:
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Return the patterns of all folders in which one agent must not work."""
+    """Return the patterns of all folders in which the agent must not work."""
     found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
     for constraint in task.constraints:
         found += constraint.patterns
@@ -44,7 +44,7 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """Return the first pattern that forbids the folder, or None."""
+    """Return the first pattern that matches the folder, or None."""
     if "\0" in cwd:
         raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
     places = {_normal(cwd), _normal(os.path.realpath(_normal(cwd)))}

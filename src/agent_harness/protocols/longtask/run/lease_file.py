@@ -46,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Held:
-    """Lease that another run holds."""
+    """Information about a lease that another run holds."""
 
     def __init__(self, info: JsonObject, wait_seconds: int) -> None:
         self.info = info
@@ -62,7 +62,7 @@ class _Found:
 
 
 class RunLease:
-    """Lease of one run. The end of a ``with`` block releases it."""
+    """Lease of one run. The run releases it at the end of the ``with`` block."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RunLease:
     # ---- taking
 
     def acquire(self) -> Held | None:
-        """Take the lease for this run and return None. If another run has the lease, return that lease instead."""
+        """Take the lease and return None. If another run has the lease, return that run's lease."""
         with self._directory():
             self._sweep()
             found = look(self.layout, self._now())
@@ -104,12 +104,12 @@ class RunLease:
         return None
 
     def keep(self) -> None:
-        """Renew the lease in a thread until ``release`` is called."""
+        """Renew the lease regularly in a thread. ``release`` ends the thread."""
         self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Give up the lease if this run still has it."""
+        """Stop the renewal. Remove the lease file if the lease still belongs to this run."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -133,7 +133,7 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease. Return False if this run has lost it."""
+        """Extend the lease. Return False if the lease no longer belongs to this run."""
         try:
             with self._directory():
                 if not self.check():
@@ -146,14 +146,14 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still has the lease."""
+        """Return True if the lease file still belongs to this run."""
         # call this before any write, while holding the directory lock
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Return True if the lease has not expired. Read no file."""
+        """Return True if the lease has not expired. No file is read."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -195,7 +195,7 @@ class RunLease:
         )
 
     def _create(self) -> bool:
-        """Create the lease file with its content and return True. Return False if a lease file already exists."""
+        """Create the lease file. Return False if a lease file already exists."""
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
@@ -236,7 +236,7 @@ class RunLease:
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease and the time that it still lasts, or None without a lease."""
+    """Return the current lease and its remaining time, or None without a lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -260,7 +260,7 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return the content of a lease, its file identity, and the time of its last change."""
+    """Return a lease file's content, identity and modification time."""
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
     content: bytes | None = None

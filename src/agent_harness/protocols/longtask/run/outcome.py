@@ -49,7 +49,7 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if the agent changed a member of the checkpoint that describes progress."""
+    """Return True if the agent changed the progress in the checkpoint."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
@@ -64,7 +64,7 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after an agent has succeeded. Return True if the agent wrote progress itself."""
+    """Update the checkpoint after an agent's success. Return True if the agent wrote progress itself."""
     # the caller has verified any claim of `done`
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
@@ -83,7 +83,7 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """Set a task to `done`, or to `needs-human` if a person must still decide criteria."""
+    """Set the task to `done`, or to `needs-human` if a person must decide a criterion."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
@@ -100,7 +100,7 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Ask a person whether the task is done, because the criteria passed before the work."""
+    """Ask a person whether the task is done, because its criteria passed before the work."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -134,7 +134,7 @@ def _ask(change: CheckpointChange, kind: str, source: str, message: str, **membe
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Set the status to `paused`, because a claim of `done` is not proven."""
+    """Set the task's status to `paused`, because its claim of `done` was not proven."""
     raw = change.checkpoint.raw
     raw["status"] = "paused"
     raw["blocker"] = None
@@ -149,7 +149,7 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Ask a person to act, because the agent damaged the checkpoint file."""
+    """Ask a person to repair the checkpoint file, which the agent has damaged."""
     # the file has already been restored
     source = worker if worker in schema.SOURCES else "manual"
     message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
@@ -176,7 +176,7 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Record a classified failure in the checkpoint and its events."""
+    """Record a classified failure in the checkpoint and as an event."""
     raw, name = change.checkpoint.raw, found.name
     status = found.status
     raw["status"] = status
@@ -220,7 +220,7 @@ def event_of_class(
 
 
 def note_of(text: str) -> str:
-    """Return the first 500 characters of a text, with secrets masked."""
+    """Return the text with secrets masked, cut to 500 characters."""
     from agent_harness.kernel.redact import redact
 
     text = redact(text[: 8 * _LONGEST_NOTE])
@@ -244,7 +244,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """Return the earliest end of the rate limits in the checkpoint, or None if no agent is rate-limited."""
+    """Return when the first rate limit in the checkpoint ends, or None without rate limits."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -272,7 +272,7 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return the session file of a rate-limited Codex agent as evidence, if it is found."""
+    """Return evidence that names the session file of a rate-limited Codex agent, or []."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -303,7 +303,6 @@ class Classification:
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the classification as ``lth classify`` prints it."""
         return {
             "class": self.name,
             "source": self.source,
@@ -348,7 +347,7 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """Return the path of the Codex session file of a run, or None if there is none."""
+    """Return the path of the run's Codex session file, or None without such a file."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

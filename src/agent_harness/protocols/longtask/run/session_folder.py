@@ -48,7 +48,7 @@ class SessionFolder:
 
 
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
-    """Create a session folder, and save the working copy as a rescue point."""
+    """Create a session folder. With ``takes_point``, also save the worktree as a rescue point."""
     path, point = made(layout, at), None
     _forget_oldest(layout)
     if takes_point:
@@ -88,7 +88,7 @@ _OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", 
 
 @dataclass(frozen=True, kw_only=True)
 class RescuePoint:
-    """Snapshot of a working copy that can be restored."""
+    """Saved state of a worktree, which a person can restore."""
 
     name: str
     folder: str  # of the session
@@ -104,7 +104,7 @@ class RescuePoint:
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return a commit, to which no ref points, with the current files of the worktree."""
+        """Return a temporary commit of the worktree's current files. No ref keeps the commit."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -112,7 +112,7 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """Return the git worktree that contains a folder, or None if there is no repository or git is missing."""
+    """Return the git worktree around the folder, or None without a repository or without git."""
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -123,7 +123,7 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree and return the rescue point, or None outside a git repository."""
+    """Save the worktree and return its rescue point. Outside a git repository, return None."""
     git = repository_of(cwd)
     if git is None:
         return None
@@ -141,7 +141,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit with the current files, except the task's own files."""
+    """Yield a temporary commit of the current files. The task's own files are left out."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -156,7 +156,7 @@ def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:
 
 
 def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
-    """Return the rescue point with the given name. Raise ``UnsafeTree`` if no rescue point has this name."""
+    """Return the rescue point ``name``. Raise ``UnsafeTree`` if it does not exist."""
     found = next((each for each in rescue_points(layout) if each.name == name), None)
     if found is None:
         raise UnsafeTree(f"No rescue point named {name}", hint=f"lth rescue {layout.root}")
@@ -164,7 +164,7 @@ def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
 
 
 def let_go(folder: str) -> None:
-    """Delete the ref of a rescue point, so that git can remove the snapshot."""
+    """Delete the ref of a rescue point, so that git can delete its commit."""
     try:
         record = files.read_json(os.path.join(folder, FILE), exact=False)
         made = Snapshot.from_record(record.get("snapshot") or {})
@@ -210,7 +210,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return a rescue point and the changes made since it was taken."""
+    """Return a rescue point, and the worktree's changes since that point."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -219,7 +219,7 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore a rescue point, after saving the present state as another one."""
+    """Restore a rescue point. First save the current files as another rescue point."""
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
     with lock:

@@ -44,16 +44,14 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Error for a lost lease. The run must not write the checkpoint file any more."""
+    """Error for a lost lease, after which the run must not write the checkpoint file."""
 
 
 class _Claimed(Exception):
-    """Error for a claim of `done` in a checkpoint that was not verified."""
+    """Error for a checkpoint that claims `done` without a verification."""
 
 
 class Slice:
-    """One run of a task, with methods that record its results."""
-
     def __init__(
         self,
         store: LongTaskStore,
@@ -78,7 +76,7 @@ class Slice:
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """Save the output of an agent that has ended, and return the agent's result."""
+        """Save the output of an agent that has ended. Return the agent's result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:
@@ -95,7 +93,7 @@ class Slice:
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint file. Raise ``LeaseGone`` and change nothing if the lease is lost."""
+        """Change the checkpoint file with ``act``. Raise ``LeaseGone`` before any write if the lease is lost."""
 
         def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
@@ -115,7 +113,7 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint's text if a verification is worthwhile now, or None."""
+        """Return the checkpoint's text if its criteria should be verified now, otherwise None."""
         try:
             task, checkpoint = self.store.load()
         except HarnessError:
@@ -129,7 +127,7 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record that an agent succeeded. Return new members of the answer, and the exit status."""
+        """Record the agent's success. Return additional members of the answer, and the exit status."""
         # an agent may write a new claim after each verification
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
@@ -173,7 +171,7 @@ class Slice:
         return {"status": raw["status"]}, 0
 
     def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
-        """Return the verification report on the text of a checkpoint."""
+        """Return the verification report for the checkpoint that ``text`` contains."""
         # no lock is held while commands run
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
@@ -194,7 +192,7 @@ class Slice:
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record a classified failure. Return new members of the answer."""
+        """Record a classified failure. Return additional members of the answer."""
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
         return self.change(lambda change: self._failed(change, attempt, git, earliest), attempt)
@@ -227,7 +225,7 @@ class Slice:
         return members
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record that a signal stopped the agent. Return the status of the task."""
+        """Record that a signal stopped the agent. Return the task's status."""
 
         def stopped(change: CheckpointChange) -> str:
             if change.damaged:
@@ -241,7 +239,7 @@ class Slice:
         return self.change(stopped, attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Return the answer of a run that has lost its lease."""
+        """Log that the run lost its lease, and return the run's answer."""
         # the checkpoint file may belong to another run now
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
@@ -256,7 +254,7 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return lines about the working copy: its last commit and its changed files."""
+    """Return lines about the worktree's last commit and changed files."""
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -281,7 +279,7 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Write a handoff note for the next agent, and return the path of the note."""
+    """Write a handoff note for the next agent. Return the path of the note."""
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)
     summary = f"Handoff after a rate limit of {workers[1]}; next step: {change.checkpoint.next_step}"

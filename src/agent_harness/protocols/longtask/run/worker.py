@@ -36,7 +36,7 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent that the plan starts."""
+    """Return the agent that the plan describes."""
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
     account = adapters.account_of(plan.worker)
@@ -51,7 +51,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Agent whose ``start`` returns a failed turn instead of raising an error."""
+    """Agent whose ``start`` reports an error as a failed turn."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -154,7 +154,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return a verdict without a decision, with cost, commit and other facts about the agent."""
+        """Return a ledger entry with facts about the agent. It contains no decision."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -172,7 +172,7 @@ class WorkerResult:
         )
 
     def result(self) -> JsonObject:
-        """Return the members of the run's answer that describe this agent."""
+        """Return the part of the run's answer that describes this agent."""
         plan = self.ran.plan
         return {
             "worker": plan.worker,
@@ -186,7 +186,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the class of a failure, from the monitor or from the output."""
+    """Return the class of the agent's failure, by the monitor or by ``text``."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -197,7 +197,7 @@ def classified(ran: Ran, text: str, task: Contract) -> Classification:
 
 
 def output_file(ran: Ran) -> str:
-    """Return the content of the file with an agent's output."""
+    """Return the text to save as the agent's output file."""
     # other programs depend on these labels
     head = [
         f"worker: {ran.plan.worker}",
@@ -212,7 +212,7 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the end of a failed agent's output without repetitions of the prompt."""
+    """Return the last part of a failed agent's output. Copies of the prompt are removed."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -228,7 +228,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage that a client printed, or None if it printed none."""
+    """Return the tokens and cost that a client printed, or None."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 
@@ -241,7 +241,7 @@ def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
 
 
 def reported_usage(used: Totals) -> JsonObject | None:
-    """Return the usage that an agent reported during the run, or None if the agent reported no usage."""
+    """Return the tokens and cost that the agent reported, or None without a report."""
     if not used.reported:
         return None
     counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.input_tokens + used.output_tokens)

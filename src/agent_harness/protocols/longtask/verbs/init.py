@@ -33,7 +33,7 @@ class AlreadyThere(HarnessError):
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task. Return a line about it, or its health report."""
+    """Create a task. Return one line about the task, or its health report."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -136,7 +136,6 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move away the state folder that an earlier task in this directory left."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -217,7 +216,7 @@ _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.
 
 
 class Choices:
-    """Options for a new task, with defaults filled in."""
+    """Options for a new task. Missing options have their default values."""
 
     def __init__(self, options: InitOptions, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = options.template
@@ -307,7 +306,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """Return the content of ``harness.md``, the rules for all agents and people who work on the task."""
+    """Return the content of ``harness.md``, which contains rules for the task's agents and people."""
     return f"""\
 # Operating rules
 

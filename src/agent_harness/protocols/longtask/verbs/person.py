@@ -58,7 +58,7 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Carry out a person's decision. Raise ``Superseded`` if the task has changed since the revision ``shown``."""
+    """Carry out a person's decision. Raise ``Superseded`` if the task changed after the revision ``shown``."""
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:

@@ -30,7 +30,7 @@ _LEAST_SECONDS = 30
 
 
 def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, int]:
-    """Return the result of ``lth openclaw-recipe`` and the exit status. Nothing is written."""
+    """Return the result of ``lth openclaw-recipe`` and the exit status. No file is written."""
     task, _ = LongTaskStore(layout).load()
     job = _job(task, options)
     argv = _argv(layout, task, options, int(job["timeoutSeconds"]))

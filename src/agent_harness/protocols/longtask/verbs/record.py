@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Decision that a person made in a view."""
+    """A person's decision, made in a view."""
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
@@ -38,7 +38,7 @@ def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write progress to the checkpoint file. Raise ``VerificationFailed`` if `done` is not proven."""
+    """Write progress to the checkpoint file. Raise ``VerificationFailed`` if a claim of `done` is not proven."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -145,7 +145,7 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Record an evidence item. Return the command's answer and the exit status."""
+    """Record an evidence item. Return the answer and the exit status."""
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
     task, _ = LongTaskStore(layout).load()
@@ -170,7 +170,7 @@ def _unknown_of(task: Contract, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write a person's decision on criteria to the verdict ledger."""
+    """Write a person's decision about manual criteria to the verdict ledger."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed

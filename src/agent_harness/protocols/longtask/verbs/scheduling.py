@@ -53,7 +53,6 @@ def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint
 
 
 def reopen(change: CheckpointChange) -> None:
-    """Change the status of a `blocked` task to `active`."""
     if change.checkpoint.status != "blocked":
         return
     change.checkpoint.raw.update(reopened(change.checkpoint, change.now).raw)
@@ -103,7 +102,7 @@ def rate_limits(
 
 
 def validate(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return a line about a valid task, and the exit status. Raise ``InvalidTask`` for any other task."""
+    """Return a line and the exit status for a valid task. Raise ``InvalidTask`` for an invalid task."""
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, task, found, store.now()).checkpoint

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def status(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return the text that ``lth status`` prints: checkpoint, decision, blocker, evidence, last event and lease."""
+    """Return the text of ``lth status`` and the exit status."""
     store = LongTaskStore(layout)
     task, held = store.load()
     items, _ = evidence.everything(layout, held)
@@ -119,7 +119,7 @@ def _limit(found: JsonObject) -> str:
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return the tokens and the cost of the task's runs as text."""
+    """Return the task's tokens and cost as text."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -162,7 +162,7 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events of the task, newest last."""
+    """Return the newest events of the task, newest last."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -179,7 +179,7 @@ def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int
 
 
 def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return statistics about the task, and its last events."""
+    """Return statistics about the task, and the newest events."""
     limit = options.limit or 5
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -234,7 +234,7 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Return a table of all tasks below a folder."""
+    """Return a table of all tasks below the folder."""
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")
     tasks = [_task_row(layout.root, path) for path in _places(layout.root)]
