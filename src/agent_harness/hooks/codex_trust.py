@@ -84,7 +84,7 @@ def _label(event: str) -> str:
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the text of Codex's settings without the trust entries of these hooks."""
+    """Return the text of Codex's settings without the trust entries in ``keys``."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))

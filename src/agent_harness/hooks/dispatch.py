@@ -58,7 +58,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker file of a finished list, and return the decision on the stop."""
+    """Return the decision for a finished task list: start the final review or allow the stop."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -84,7 +84,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the lease of a session that another client runs, or ``None``."""
+    """Return the session lease if another client holds the lease, otherwise ``None``."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -194,7 +194,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer to a hook event after the task list was finished."""
+    """Return the answer to a stop event during the final review, otherwise an empty answer."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -235,7 +235,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append a line to a file that the client or the user has named."""
+    """Append ``line`` to a file that the client or the user has named. Ignore errors."""
     from agent_harness.kernel import files
 
     try:

@@ -30,7 +30,7 @@ MAX_BYTES = 32 << 20
 
 
 class Event:
-    """Payload and environment of one hook call. A member of the payload with a wrong type counts as missing."""
+    """Payload and environment of one hook call. Payload members of a wrong type count as missing."""
 
     __slots__ = ("environ", "payload")
 

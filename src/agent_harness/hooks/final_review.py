@@ -46,7 +46,7 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Decide on a stop during the reviews, or return ``None`` outside them."""
+    """Return the decision on a stop during the final review, or ``None`` without a review."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -73,7 +73,7 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return the decision on the next stop: one more review, or permission to stop."""
+    """Return the decision to request one more review or to allow the stop."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -108,7 +108,7 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return the user's text in a transcript entry, or an empty text."""
+    """Return the user's message in a transcript entry, or an empty text for other entries."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

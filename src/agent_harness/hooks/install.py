@@ -157,7 +157,7 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Remove Codex's trust in the hooks. Return the removed keys, and the reason if any stay."""
+    """Remove Codex's trust in the hooks. Return the removed keys and, after a failure, the reason."""
     if client is not CODEX or text is None:
         return [], None
     found = _object(text, path)
@@ -220,7 +220,7 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the client's settings contain the hooks, or if a killed command left files behind."""
+    """Return True if the client's settings contain the hooks, or if an interrupted command left files."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
@@ -371,7 +371,7 @@ def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Write the settings file, and return the path of the original's copy, or ``None``."""
+    """Write the settings file. Return the path of the copy of the original file, or ``None``."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None

@@ -38,7 +38,7 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Decide about a stop with an unreadable state: tell the agent once, then the user."""
+    """Block the first stop while the state file is damaged, and allow later stops."""
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -55,7 +55,7 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Return the decision on a halt or a reached limit (rules 4 to 6), or ``None``."""
+    """Return the decision if the list is halted or a limit is reached (rules 4 to 6)."""
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -104,7 +104,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if this worker must not stop while the task is in progress."""
+    """Return False if another running worker owns the task in concurrent mode, otherwise True."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -161,7 +161,7 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if the subagent may always stop."""
+    """Return True if the subagent may stop without a check of its tasks."""
     # a hook has blocked its stop once, or the client itself runs it
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 

@@ -36,7 +36,7 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """Facts about one hook call, such as whether a message began a new turn."""
+    """Facts about one call of the stop hook, for the count of blocked stops."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -69,7 +69,7 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return a session's new entry and count after this call, but write nothing."""
+    """Return a session's entry and count of blocked stops after this call. Write nothing."""
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
     if _is_same_call(entry, call):
@@ -88,7 +88,7 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Return True if a hook that is registered twice reports the same stop again."""
+    """Return True if a second registration of the hook reports the same stop again."""
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
         return False
@@ -117,7 +117,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Numbers of blocked stops of all sessions, stored in ``.harness/stops.json``."""
+    """Counts of blocked stops for each session, stored in ``.harness/stops.json``."""
 
     __slots__ = ("_directory", "_path")
 
@@ -147,7 +147,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """Reset the present count of blocked stops of a session, but keep the total."""
+        """Reset the session's present count of blocked stops to 0, but keep the total count."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})

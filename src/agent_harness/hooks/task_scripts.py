@@ -25,7 +25,7 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Error: a call of ``claim`` or ``renew`` is refused. Its message has the wording of the script's interface."""
+    """Error: the harness refuses a ``claim`` or ``renew`` call, with a message in the script's wording."""
 
 
 def call_and_exit(name: str) -> NoReturn:

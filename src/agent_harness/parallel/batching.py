@@ -13,7 +13,7 @@ from agent_harness.parallel.items import BROKEN, GREEN, RED
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Run of checks on the first ``prefix`` members of a batch."""
+    """One run of checks on the commit with the first ``prefix`` members of a batch."""
 
     prefix: int
     # the names of the checks; empty: all checks
@@ -32,7 +32,7 @@ class Search:
 
     @property
     def failing_change(self) -> int | None:
-        """Position of the member that makes the batch fail, counted from 1. None if it is not known yet."""
+        """Position of the batch member that makes the checks fail, counted from 1, or None if unknown."""
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
     def next_trial(self) -> Trial | None:

@@ -25,7 +25,7 @@ _SETTLED = "settled.json"
 
 @dataclass(frozen=True, kw_only=True)
 class LateCost:
-    """Cost of one try of a job, in US dollars, reported after the job had ended."""
+    """Cost in US dollars of one try of a job, reported after the job's end."""
 
     job: str
     attempt: str
@@ -49,14 +49,14 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return the cost with the reported spending of each try included."""
+        """Return the cost after an update with the reported spending of each try."""
         # the spending of a try only grows, so a repeated report changes nothing
         tries = most_of_each(self.tries, told)
         return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
 
 
 def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[str, float]:
-    """Return the greater of the two amounts for each try, because spending never decreases."""
+    # spending never decreases
     return {name: max(known.get(name, 0.0), told.get(name, 0.0)) for name in {**known, **told}}
 
 
@@ -93,7 +93,7 @@ class SharedBudget:
         return float(settled["spent"] + reserved + (mine if known else 0.0))
 
     def allow(self, job: str, amount: float | None) -> None:
-        """Reserve US dollars for a remote job. None means no limit."""
+        """Reserve ``amount`` US dollars for a remote job, or nothing if ``amount`` is None."""
         if amount is not None:
             name = f"{job.replace('/', '.')}.json"
             with self._locked() as known:
@@ -132,7 +132,7 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run that has already spent ``spent`` US dollars, keeping only records of jobs in ``left``."""
+        """Set the run's spending to ``spent`` US dollars, and delete the records of jobs outside ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -141,7 +141,7 @@ class SharedBudget:
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
     def note_late(self, job: str, attempt: str, spent: float) -> None:
-        """Store the late spending of a finished job until ``forget_late`` is called."""
+        """Store spending that was reported after the job's end, until ``forget_late`` is called."""
         os.makedirs(folder := os.path.join(self._folder, "late"), mode=0o700, exist_ok=True)
         record = {"order": job, "try": attempt, "spent": spent}
         files.write_json(os.path.join(folder, _late_name(job, attempt)), record)
@@ -160,7 +160,7 @@ class SharedBudget:
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return the US dollars spent so far, and the additional US dollars that are reserved for running jobs."""
+        """Return the US dollars spent so far, and the additional US dollars reserved for running jobs."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -168,7 +168,7 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the US dollars left for one more job, negative if the budget is exceeded."""
+        """Return the US dollars that one more job may spend. The amount is negative if the budget is exceeded."""
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])

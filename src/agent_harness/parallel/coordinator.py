@@ -182,7 +182,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename candidate refs of old versions, and report those that may be another project's."""
+        """Rename candidate refs of old harness versions. Report refs that may belong to another project."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -197,7 +197,7 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if this run takes over ``carried``, an item of the previous run."""
+        """Return True if this run continues the item in ``carried``. Otherwise, save that item's work."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         # the project no longer assigns this proven work to the run: keep it on a rescue ref
@@ -319,7 +319,7 @@ class Coordinator:
                     self._ended(self._ended_orders.get_nowait())
 
     def _end_needless(self, is_over: bool) -> None:
-        """Cancel attempts if the run is over, and checks of abandoned batches."""
+        """Cancel the checks of abandoned batches and, if the run is over, all attempts."""
         batches = {each.id for each in self._plan.under_way}
         for under in self._under.values():
             if is_over and under.job.kind == ATTEMPT:
@@ -403,7 +403,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Record items that were broken by a merge, and return a message about them."""
+        """Record in the project which items a merge broke, and return a message for the user."""
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -519,7 +519,7 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Carry out a user's request, and return its event."""
+        """Carry out a user's request, and return the ledger event about the request."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run has ended", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -800,7 +800,7 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Record a job's result in the project, then as an event."""
+        """Record a job's result in the project first, then in the ledger."""
         # a repeated call has no effect
         work = self._plan.work(item)
         if work.job != job:
@@ -856,7 +856,7 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Record the late cost of a job in the project, then as an event."""
+        """Record a job's late cost in the project first, then in the ledger."""
         # a repeated call has no effect
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
@@ -892,12 +892,12 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the cost of the try that produced ``result``, by the number of the try."""
+    """Return a mapping from the number of the try to its cost in US dollars."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return the display row of a running attempt."""
+    """Return the data about a running attempt that status views show."""
     # no activity after earlier activity: the session has ended, and its work is being saved
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard

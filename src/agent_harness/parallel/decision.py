@@ -42,7 +42,7 @@ class RejectItem:
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Step of a run: move the branch to include the first ``count`` members of the batch."""
+    """Step of a run: move the target branch to the commit with the batch's first ``count`` members."""
 
     count: int
 
@@ -125,7 +125,7 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that build on an unverified batch, or None."""
+    """Return the next step for the batches on top of an unverified batch, or None."""
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
         return None
@@ -163,7 +163,7 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemChoice:
-    """Decision whether an item is started now, with the reason."""
+    """Decision to start an item now or to wait, with the reason."""
 
     item: OpenItem
     starts: bool
@@ -180,7 +180,7 @@ def pick(plan: RunPlan, items: Sequence[OpenItem], count: int) -> list[StartAtte
 
 
 def choices(plan: RunPlan, items: Iterable[OpenItem], count: int) -> Iterator[ItemChoice]:
-    """Yield for each item, in the protocol's order, whether it starts now and why."""
+    """Yield the decision for each item, in the protocol's order."""
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
     for item in items:
@@ -211,14 +211,14 @@ def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if one file may match a pattern of each list."""
+    """Return True if the same file may match a pattern in ``some`` and a pattern in ``others``."""
     # only the text before the first wildcard is compared
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return why the fix of a rejected item must wait for another merge, or None."""
+    """Return why the fix of a rejected item must wait for another item's merge, or None."""
     # SC-31: the fix needs the changes of the item with which it conflicts
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
@@ -227,7 +227,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return the patterns that overlap with ``some``, as text."""
+    """Return the patterns in ``others`` that overlap with ``some``, separated by commas."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

@@ -168,7 +168,7 @@ class ProjectPort(Protocol):
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject: ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Keep the items of the jobs in ``held``, and release the dead coordinator's other items."""
+        """Keep the items of the jobs in ``held``. Release the other items of the dead coordinator."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -222,7 +222,7 @@ class ProjectPort(Protocol):
     def note_push(self, kind: str, commit: str, message: str) -> None: ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore state files that other programs changed. Return the replaced versions' paths by file name."""
+        """Restore state files that other programs changed. Return the path of each replaced version, by file name."""
         ...
 
     def note_touched(self, item: str, message: str) -> None:
@@ -232,7 +232,7 @@ class ProjectPort(Protocol):
     def reopen(self, items: Sequence[str], why: str) -> None: ...
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Record that these merged items fail on ``head``, because ``commit`` (the merge of ``by``) broke them."""
+        """Record that ``commit``, the merge of ``by``, broke the merged ``items``, which fail on ``head``."""
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:

@@ -139,7 +139,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Move the journal to the finished runs, and start a new journal."""
+        """Move the journal to the folder of finished runs, and start a new journal."""
         self.plan = RunPlan()
         if not self.events:
             return

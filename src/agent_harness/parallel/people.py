@@ -44,7 +44,6 @@ class ParallelRuns:
     left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
-        """Return the coordinator process of the present run, or None."""
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
@@ -129,7 +128,7 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator, and return its event with the next command."""
+        """Send a request to the coordinator. Return the event about the request, and the user's next command."""
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, command)
@@ -144,7 +143,7 @@ class ParallelRuns:
         return {"event": event, "said": requests.told(event), "next": follows}
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
-        """Send a request. Return its event, or None if the run ended without an answer."""
+        """Send a request. Return the event about the request, or None if the run ended without an answer."""
         mailbox = requests.Mailbox(self.folder)
         request = mailbox.post(verb, args)
         try:
@@ -254,7 +253,7 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the next run would use the previous run's deleted branch."""
+    """Raise ``UnsafeTree`` if the target branch of the next run was deleted after the previous run."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return

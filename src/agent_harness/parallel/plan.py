@@ -203,7 +203,7 @@ class RunPlan:
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
-        """Return a record for each item that the next run takes over from this run."""
+        """Return a record for each item that the next run continues."""
         return [
             {
                 "item": item,
@@ -315,7 +315,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Put the items of all batches on top of an abandoned batch back into the queue."""
+        """Dissolve the batches on top of an abandoned batch, and put their items back into the queue."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -445,7 +445,7 @@ class RunPlan:
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Merged items that broke other items, each with the items that it broke."""
+        """Merged items that broke other items, mapped to the broken items."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property

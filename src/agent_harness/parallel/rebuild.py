@@ -118,7 +118,7 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if there are jobs but no complete line in the ledger."""
+    """Return True if jobs exist but the ledger has no complete line."""
     # a kill or a full disk can empty the ledger
     with suppress(OSError):
         return bool(os.listdir(os.path.join(folder, "orders"))) and not _has_line(os.path.join(folder, "ledger.jsonl"))
@@ -146,7 +146,7 @@ def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Cal
 
 
 def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
-    """Replace the ledger by a rebuilt ledger, and return the rebuilt facts."""
+    """Replace the ledger by a rebuilt ledger, and return a report about it."""
     # a repeated call has the same result, because refs and results do not change
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
@@ -207,7 +207,7 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """Return the part of a journal before its first invalid event, or None if empty."""
+    """Return the part of a journal before its first invalid event, or None if this part is empty."""
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()
@@ -231,7 +231,7 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
 
 
 def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
-    """Return a function that returns an item's position in the queue. Items outside the queue come last."""
+    """Return a function that maps an item to its position in the queue. Items outside the queue come last."""
     order = [item for batch in plan.under_way for item in batch.members] + plan.queue
     return lambda item: order.index(item) if item in order else len(order)
 
@@ -251,7 +251,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """Return a record of each item, from its last job and earlier journals."""
+    """Return a record of each item, made from its last job and from earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -293,14 +293,14 @@ def _folders(folder: str) -> dict[str, re.Match[str]]:
 
 
 def _accepted(folder: str) -> dict[str, str]:
-    """Return the proven commit of each job whose work was accepted, by job."""
+    """Return a mapping from each accepted job to its proven commit."""
     results = ((match, result_of_job(folder, "/".join(match.groups()))) for match in _folders(folder).values())
     found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
     return {job: str(result.get("commit")) for job, result in found.items()}
 
 
 def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
-    """Return the attempts whose job file matches the name of their folder."""
+    """Return the attempts whose job file matches the name of the job's folder."""
     found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 

@@ -151,7 +151,7 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPreview:
-    """Input of ``preview``: a run that will not be started."""
+    """Description of a run that ``preview`` examines but does not start."""
 
     git: Git
     folder: str  # of the run; it need not exist

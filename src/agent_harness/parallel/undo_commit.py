@@ -35,7 +35,7 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the items accepted in a session. ``word`` is its name, such as ``S8``."""
+    """Return the items that were accepted in the session ``word``, such as ``S8``."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -47,7 +47,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def refuse_undo(path: str, word: str) -> None:
-    """Raise ``Refused`` if the commit id of an undo starts with ``word``."""
+    """Raise ``Refused`` if ``word`` is the beginning of an undo commit's id."""
     if len(word) < _SHORTEST or not word.isalnum():
         return
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -134,7 +134,7 @@ def changed_by(
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal:
-    """Verified reversal, with all data that its completion needs."""
+    """Verified undo of accepted work, with the data that a later process needs to complete the undo."""
 
     item: str
     what: str  # for people
@@ -186,6 +186,5 @@ def decided(path: str | None) -> Reversal | None:
 
 
 def over(path: str | None) -> None:
-    """Delete the record of a completed reversal."""
     if path is not None:
         files.unlink(path)

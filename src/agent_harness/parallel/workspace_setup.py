@@ -118,7 +118,7 @@ def _included(top: str) -> list[str]:
 
 
 def _anywhere(pattern: str) -> Sequence[str]:
-    """Return the pattern in a form that matches at any depth."""
+    """Return the pattern. A pattern without a slash is changed to match at any depth."""
     return (pattern,) if "/" in pattern.rstrip("/") else (f"**/{pattern}",)
 
 

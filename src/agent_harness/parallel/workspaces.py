@@ -96,7 +96,7 @@ class Workspace:
             return False
 
     def prepare(self, project: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Reset the workspace to ``base``. Call ``rescue`` first, because other content is lost."""
+        """Reset the workspace to ``base``. Call ``rescue`` first to save other content."""
         project.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
@@ -152,7 +152,7 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save work that exists only in the workspace, and return its rescue refs."""
+        """Save work that exists only in the workspace, and return the new rescue refs."""
         if not os.path.isdir(self.folder):
             return []
         try:

@@ -140,7 +140,7 @@ class ClaimVerdict:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """Return the verdict in a stored record. The member ``rest`` has its unknown keys."""
+        """Return the verdict in a stored record. ``rest`` contains the record's unknown keys."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -245,7 +245,6 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Yield the verdicts in the file, newest first."""
     return (found for _, found in _backwards(path))
 
 
@@ -309,14 +308,14 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """Sentence for the user that says whether the verdict file was altered."""
+        """Sentence that tells the user whether the verdict file was altered."""
         if self.whole:
             return f"{self.lines} verdicts, and no verdict was altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
 def check(path: str) -> ChainReport:
-    """Check that no line of the verdict file was altered, and return a report."""
+    """Check whether a line of the verdict file was altered, and return a report."""
     # the check cannot detect lines that were cut off at the end
     lines = torn = 0
     before: str | None = None
@@ -350,7 +349,7 @@ def _lines(path: str) -> Iterator[str]:
 def not_landed(
     path: str, folder: str, root: str, claim: ClaimVerdict, fix: Mapping[str, Any], *, job: str
 ) -> ClaimVerdict:
-    """Record that proven work is rejected because it was not merged. Return this verdict."""
+    """Record that the harness rejects proven work because the work was not merged. Return this verdict."""
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
     told = told.encode("utf-8", "backslashreplace").decode()  # the name of a file may be no text

@@ -58,7 +58,7 @@ DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules"
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Return the files that are uncommitted or differ from the commit ``base``."""
+    """Return the files with uncommitted changes or with changes since the commit ``base``."""
     paths = {change.path for change in git.status()}
     head = git.head() if base else None
     if base and head and head != base:

@@ -91,7 +91,7 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Return why a run ended, if the user must act, and the changes to review."""
+    """Return the reason for the run's end if the user must act, and the changes to review."""
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
@@ -106,7 +106,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the result of ``end_of``. If it is empty, delete the stored result."""
+    """Store ``end``, the result of ``end_of``. Delete the stored result if ``end`` is empty."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -124,7 +124,7 @@ def looks_of(end: JsonObject) -> JsonObject:
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run, possibly empty."""
+    """Return the stored result of the last run, or an empty object."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -150,7 +150,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a few git files show that the slow check would find nothing."""
+    """Return False if git's files show, without the slow check, that nothing blocks a run."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -105,7 +105,7 @@ class NowRecord:
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that was delayed."""
+        """Write the delayed update, if there is one."""
         # the session calls this regularly
         if self._waits:
             self._write()

@@ -305,7 +305,6 @@ class ProjectView:
 
     @property
     def checked(self) -> int:
-        """Number of items that are completed but not proven."""
         return sum(each.state == CHECKED for each in self.items)
 
     @property
@@ -580,7 +579,7 @@ def whole(value: object) -> int | None:
 
 
 def amount(value: object) -> float | None:
-    """Return a plausible amount of money or time, or None for any other value."""
+    """Return ``value`` if it is a plausible number, otherwise None."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

@@ -173,7 +173,7 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """Run a turn with retries. Return the outcome of the last try and its provider failure, if any."""
+        """Run a turn with retries. Return the outcome of the last try, with its provider failure or None."""
         self._tries.clear()
         again = False
         while True:

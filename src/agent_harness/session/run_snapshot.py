@@ -113,7 +113,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """Return the snapshot for a JSON answer, or None if there is none."""
+    """Return the snapshot for a JSON answer, or None without a snapshot."""
     found = _read(path)
     if found is None:
         return None

@@ -151,11 +151,11 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note about new work in other work trees and repositories, possibly empty."""
+        """Return a note for the agent about new work in other places, or an empty text."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note that submodules are empty in a checkout if that may explain the findings."""
+        """Return a note if empty submodules in a checkout may explain the findings."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""

@@ -84,7 +84,7 @@ def why_kept(outcome: str) -> str:
 
 
 def kept(outcomes: Iterable[str]) -> dict[str, int]:
-    """Return the number of sessions with kept work, for each reason."""
+    """Return how many sessions have kept work, by the reason for keeping the work."""
     found = [*map(why_kept, outcomes)]
     return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
 
@@ -98,7 +98,7 @@ def shown_reason(why: str) -> str:
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield the rows of a session history that name a rescue ref."""
+    """Yield the rows with a rescue ref from a session history."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -180,7 +180,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return a text about sessions that no telemetry collector has received."""
+    """Return a message about sessions that the harness has not exported to a telemetry collector."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -202,14 +202,14 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int | None, *, everything: bool = False) -> list[str]:
-    """Return the first ``most`` lines, and a line about the others."""
+    """Return the first ``most`` lines, and a line with the number of hidden lines."""
     if everything or most is None or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the first ``most`` ids and the number of the others as one line."""
+    """Return one line with the first ``most`` ids and the number of other ids."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

@@ -133,7 +133,7 @@ MOST_COMMITS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """Changes of a turn that rewrote the history, moved to the original history."""
+    """Changes of a turn, moved to the original history after the turn rewrote the history."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
@@ -153,7 +153,7 @@ def on_beginning(
     start: str | None = None,
     leave: Callable[[bytes], bool] = lambda path: False,
 ) -> OnBeginning:
-    """Return a turn's own changes, moved to the commit ``base`` at which the turn began."""
+    """Return the changes of a turn, moved to ``base``, the commit at which the turn began."""
     since = _newest_kept(git, base, tip) if tip else None
     found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
     pairs = git.differences(files, found.tree)
@@ -214,7 +214,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return a problem if the turn rewrote the history and its work conflicts with ``base``."""
+    """Return a problem if the turn rewrote the history and the turn's work conflicts with ``base``."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -309,7 +309,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about what the agent left unfinished in git, or None."""
+    """Return a sentence about an unfinished git operation or conflict of the agent, or None."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -468,7 +468,7 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for the agent about new work elsewhere, possibly empty."""
+    """Return a note for the agent about new work in other places, or an empty text."""
     new = new_elsewhere(before, now)
     return (
         f"only work in this folder counts, but there is work in {'; '.join(each.told for each in new[:3])}"
@@ -478,7 +478,7 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about work that the accepted commit does not contain, possibly empty."""
+    """Return a note about work outside the accepted commit, or an empty text."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""

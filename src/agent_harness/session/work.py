@@ -65,7 +65,7 @@ class Judgement(Protocol):
 
     @property
     def asks(self) -> bool:
-        """True if the claim lacks only a demonstration, for which the agent is asked once."""
+        """True if only a demonstration is missing, which the harness requests once."""
         ...
 
 
@@ -111,7 +111,7 @@ class TurnSoFar:
 
     @property
     def round(self) -> int:
-        """Number of the turn's round, from 0 on."""
+        """Number of the turn's round, counted from 0."""
         return self.fix_rounds + self.asked
 
 
@@ -143,7 +143,7 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt for the next turn: a fix round if ``ruling`` is given."""
+        """Return the prompt for the next turn. With a ``ruling``, the turn is a fix round."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest: ...

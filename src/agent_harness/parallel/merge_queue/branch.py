@@ -12,7 +12,7 @@ AGAIN_SECONDS = 60.0
 
 
 class TargetBranch:
-    """Target branch of a run, which only one process moves."""
+    """Target branch of a run. Only one process moves the branch."""
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
@@ -23,7 +23,7 @@ class TargetBranch:
 
     @property
     def waits(self) -> bool:
-        """True while it is too early to retry a blocked move of the branch."""
+        """True while the harness waits before it retries a blocked move of the branch."""
         return time.monotonic() < self._again_at
 
     @property

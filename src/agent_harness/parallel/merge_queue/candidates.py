@@ -20,7 +20,7 @@ def set_aside(git: Git, job: str, commit: str) -> str:
 
 
 def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
-    """Delete the candidate refs of items that are merged or whose work is kept elsewhere."""
+    """Delete the candidate refs of ``works``, because the commits are merged or saved elsewhere."""
     found = [*works]
     names = {each.job.split("/")[1] for each in found}
     commits = {commit for each in found for commit in (each.commit, *each.before)}
@@ -38,7 +38,7 @@ def old_names(git: Git) -> dict[str, str]:
 def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
-    """Add the project's id to old candidate refs. Return refs that may be another project's."""
+    """Add the project's id to the names of old candidate refs. Return refs that may belong to another project."""
     old = old_names(git)
     for job, commits in proven.items():
         name, fence = job.split("/")[1:]

@@ -84,24 +84,24 @@ class MergeQueue:
 
     @property
     def apart(self) -> frozenset[str]:
-        """Items that must wait for an earlier batch, because they conflict with it."""
+        """Items that must wait because they conflict with an earlier batch."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items that wait for the next retry, because the user's files block their merge."""
+        """Items whose merge the user's files block until the next retry."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """Error that lists the user's files that prevent a merge, or None."""
+        """Error about the user's files that prevent a merge, or None."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Allow one last retry of merges that the user's files block. Return True if allowed."""
+        """Allow one last retry of blocked merges. Return False if no retry is needed or allowed."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -160,7 +160,7 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Merge candidates one after another. Return merged items, new commits, and conflicts by skipped item."""
+        """Merge candidates one by one. Return the merged items, new commits, and conflicts by skipped item."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -218,7 +218,7 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return the items outside ``members`` whose checks the members may break."""
+        """Return the already merged items whose checks the work of ``members`` may break."""
         # merged after the members' attempts began, or broken by the members before
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
@@ -229,7 +229,7 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """Start the checks of an untrusted head. Return True if no check is needed."""
+        """Start the checks of a head that is not verified yet. Return True if no check is needed."""
         joined = self._plan.joined
         checks = self._port.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
@@ -281,7 +281,7 @@ class MergeQueue:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
-        """Process the result of a run's final proof. After a failure, search for its cause."""
+        """Process the result of the checks on the head. After a failure, search for the responsible merge."""
         if self._hunt and (trial := self._hunt.next_trial()):
             self._hunt = self._hunt.after(trial, result, tuple(failing))
             self._ledger.note("sought", commit=head, result=result, failing=failing)
@@ -303,7 +303,7 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the search for the merge that broke items, and reopen the item found."""
+        """Continue the search for the merge that broke items. Reopen the item of this merge."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -363,7 +363,7 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return the commit from which an attempt starts, and the problem to fix or None."""
+        """Return the commit from which an attempt starts and, for a fix, the problem to fix."""
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
             # to fix merged work, start from the head without it; the agent's files contain it
@@ -376,7 +376,7 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the problem to fix, with the tree of the rejected work merged into ``base``."""
+        """Merge the rejected work into ``base``. Return the problem to fix, with the merged tree."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -430,7 +430,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Postpone the batch members that the user's files block."""
+        """Postpone the batch members whose merge the user's files block."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]

@@ -87,7 +87,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """Return the last commit, or a merge commit if there are several."""
+    """Return the only commit, or a new merge commit of ``head`` and the last commit."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last

@@ -103,7 +103,7 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Rebase merged work onto the remote's commits. Give up the push if this fails."""
+        """Rebase merged work onto the remote's commits. Give up the push if the rebase fails."""
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -120,7 +120,7 @@ class Pusher:
         self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Record rebased work as proven if its checks passed, otherwise give up the push."""
+        """Record the rebased work as proven if its checks passed. Otherwise, give up the push."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:

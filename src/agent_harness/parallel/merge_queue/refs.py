@@ -19,7 +19,7 @@ class ProjectRefs:
 
     @property
     def work(self) -> str:
-        """Prefix that all candidate refs of the project have in common."""
+        """Beginning of the names of the project's candidate refs."""
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
@@ -45,7 +45,7 @@ class ProjectRefs:
 
     @property
     def incoming(self) -> str:
-        """Prefix of the refs that keep the remote's commits while these commits are inspected."""
+        """Beginning of the names of the refs that keep the remote's commits during an inspection."""
         return f"refs/harness/incoming/{self.project}"
 
     @property

@@ -33,7 +33,7 @@ _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """Changes found in the project, and the saved copies of those that were reverted."""
+    """Changes found in the project, with the paths of the files that the harness replaced."""
 
     changed: list[str]
     put_back: dict[str, str]
@@ -49,7 +49,7 @@ class _ProjectSeen:
 
 
 class ChangeWatch:
-    """Comparison of the project with its state at the previous check."""
+    """Watch for changes in the project since the previous call of ``look``."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
         # aside: folder for reverted files (None: revert nothing); own: patterns of the harness's own files
@@ -63,7 +63,7 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Return the changes since the last check, and revert them where possible."""
+        """Return the project's changes since the previous call, and revert these changes where possible."""
         before, now = self._seen, self._now()
         # the next check reports changes to tags and remote refs
         if fetching:
@@ -93,7 +93,7 @@ class ChangeWatch:
         return Touched(changed=names, put_back=put_back, left=left)
 
     def fetched(self) -> None:
-        """Accept the present tags and remote refs as unchanged, because the harness itself has fetched them."""
+        """Treat the present tags and remote refs as known, because the harness itself has fetched them."""
         self._seen = replace(self._seen, refs=_with_fetched(self._seen.refs, self._now().refs))
 
     def _put_back_refs(
@@ -113,7 +113,7 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Restore changed hooks and settings. Return the replaced versions' paths by file name."""
+        """Restore changed hooks and settings of git. Return the path of each replaced file, by file name."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -126,7 +126,7 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside and restore tracked files. Return the saved copies' paths by name."""
+        """Move new files aside, and restore tracked files. Return the path of each saved copy, by file name."""
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -151,7 +151,7 @@ class ChangeWatch:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
 
     def _work(self) -> dict[str, tuple[str, object]]:
-        """Return git's status and a stamp for each changed file, except the harness's files."""
+        """Return git's status and a stamp of each changed file, without the harness's files."""
         git = self._git
         changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
         return {

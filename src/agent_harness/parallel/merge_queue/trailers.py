@@ -23,7 +23,7 @@ def landed_on(git: Git, *branches: str) -> dict[str, str]:
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Return, by old id, the id that each rewritten commit has in ``head``."""
+    """Return a mapping from the old id of each rewritten commit to its new id in ``head``."""
     # SC-39
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
@@ -39,7 +39,6 @@ def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
 
 
 def landed_between(git: Git, old: str, new: str) -> set[str]:
-    """Return the items that were merged between ``old`` and ``new``."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     return {*git.text("log", "--no-show-signature", trailer, f"{old}..{new}").splitlines()} - {""}
 

@@ -53,7 +53,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """Task list as one worker or the user sees it. Every error is a ``HarnessError``."""
+    """Access to a task list for one worker or the user. Every error is a ``HarnessError``."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -504,7 +504,7 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Return the id of the completed task that ``what``, a task id or a session, names."""
+        """Return the completed task's id for ``what``, a task id or the name of a session."""
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.caller, what)
@@ -553,7 +553,7 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return the object with which views read the task list."""
+    """Return the reader that all views of the task list use."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 

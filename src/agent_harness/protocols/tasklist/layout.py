@@ -161,7 +161,7 @@ class TaskListLayout:
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """Return the first of the harness's folders that is a symbolic link, or None if there is no such folder."""
+        """Return the first of the harness's folders that is a symbolic link, or None."""
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 

@@ -80,7 +80,7 @@ def start(
 
 
 def renew(task: Task, at: datetime, seconds: float) -> None:
-    """Extend the lease on the task by ``seconds``, but never shorten it. Raise ``LeaseLost`` if it has expired."""
+    """Extend the lease on the task, but never shorten it. Raise ``LeaseLost`` if the lease has expired."""
     held = task.lease
     if held is None:
         held = lease.Lease(task.claimed_by or "", task.claim_token or "", at, at, seconds)
@@ -91,7 +91,7 @@ def renew(task: Task, at: datetime, seconds: float) -> None:
 
 
 def checkpoint(task: Task, step: int, total: int, description: str, at: datetime) -> None:
-    """Record a finished step of the present attempt, and replace an earlier record of it."""
+    """Record a finished step of the present attempt. Replace an earlier record of the same step."""
     found = task.raw.get("checkpoints")
     kept = found if isinstance(found, list) else []
     attempt = task.attempts + 1
@@ -126,7 +126,6 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add these rescue refs to the task, each only once."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 

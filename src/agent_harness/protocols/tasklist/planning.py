@@ -120,7 +120,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if a new list would replace the backup or copy of a lost list."""
+    """Raise ``StateDamaged`` if a new list would overwrite the backup or copy of a lost list."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -155,7 +155,7 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """Return everything that the harness has added. Raise ``Busy`` while a task is in progress."""
+    """Return the files and ignore lines that the harness added. Raise an error while a task is in progress."""
     from glob import escape, glob
 
     from agent_harness.kernel.git import Git

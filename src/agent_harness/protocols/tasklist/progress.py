@@ -86,7 +86,7 @@ def quoted(text: str) -> str:
 
 
 def parse(line: str) -> LogLine | None:
-    """Return the parts of a log line, or ``None`` for another text."""
+    """Return the parts of a log line, or ``None`` if the text is not a log line."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -157,7 +157,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return how many times each task was sent back because its work was not merged."""
+    """Return how often the harness reopened each task because its work was not merged."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):

@@ -112,7 +112,7 @@ def reversal_path(layout: TaskListLayout) -> str | None:
 
 
 def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the record of installed packages, or ``None``."""
+    """Return the path of the record of installed packages, or ``None`` without a state folder."""
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(caller)}.json" if caller else "installed.json") if home else None
 
@@ -121,7 +121,7 @@ def installed_path(layout: TaskListLayout, caller: str | None = None, *, make: b
 
 
 def adopt(layout: TaskListLayout, state: State) -> None:
-    """Trust the completed tasks of a new list. Call this under the lock."""
+    """Record the completed tasks of a new list as proven. The caller must hold the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
@@ -129,7 +129,7 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Record that a task is completed. Call this under the lock, before the state changes."""
+    """Record that a task is proven, before the task's status changes. The caller must hold the lock."""
     adopt(layout, state)
     if home := _home(layout, make=False):
         _write_proven(layout, home, {*_proven(home), task_id}, {task_id: only})
@@ -147,7 +147,7 @@ def elsewhere(layout: TaskListLayout) -> str | None:
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Delete the proof record of a task. Call this under the lock."""
+    """Delete the proof record of a task. The caller must hold the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -187,7 +187,7 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
-    """Save a copy of the task list outside the project. Call this under the lock."""
+    """Save a copy of the task list outside the project. The caller must hold the lock."""
     home = _home(layout, make=False)
     if not home:
         return
@@ -201,7 +201,7 @@ def keep_list(layout: TaskListLayout, read: Callable[[], bytes]) -> None:
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """Return the state in the saved copy of the task list, or ``None``."""
+    """Return the state in the list's saved copy, or ``None`` if the copy is unreadable."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -215,14 +215,14 @@ def kept_list(layout: TaskListLayout) -> State | None:
 
 
 def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
-    """Record the checks of these tasks. Call this under the lock."""
+    """Record the checks of these tasks. The caller must hold the lock."""
     if home := _home(layout, make=True):
         for task in tasks:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore a task's recorded check, and return a message or None. Call this under the lock."""
+    """Restore the task's check if it was changed, and return a message. The caller must hold the lock."""
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
     if not kept:
@@ -247,7 +247,7 @@ def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, J
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:
-    """Restore the recorded check of a task, and return the names of the members that changed."""
+    """Restore the task's recorded check, and return the names of the changed members."""
     changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
     if not changed:
         return []
@@ -297,7 +297,7 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a task at its new claim. Call this under the lock."""
+    """Record the task's check at a new claim. The caller must hold the lock."""
     home = _home(layout, make=True)
     if not home:
         return
@@ -314,7 +314,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Copy the record of a claim to its new token. Call this under the lock."""
+    """Store a copy of the claim's record under the claim's new token. The caller must hold the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -334,7 +334,7 @@ def refuse_changed(layout: TaskListLayout, task: Task) -> None:
 
 
 def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
-    """Return the verification settings recorded at the claim or, without a record, the present settings."""
+    """Return the claim's recorded verification settings or, without a record, the present settings."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(
@@ -348,7 +348,7 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the settings of the claim, and return a message or None. Call this under the lock."""
+    """Restore the claim's verification settings, and return a message or None. The caller must hold the lock."""
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
     kept |= {"requires": found[_LIST_REQUIRES]} if _LIST_REQUIRES in found else {}
@@ -370,13 +370,13 @@ def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of the file with check results on earlier code, or ``None``."""
+    """Return the path of the file that stores check results on earlier commits, or ``None``."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True only for the first call with this name for a list."""
+    """Return True at the first call with this ``name`` for the list, otherwise False."""
     home = _home(layout, make=True)
     if not home:
         return False
@@ -400,7 +400,7 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return the member that ``note_claim`` added to the present claim's record, or an empty object."""
+    """Return the object that ``note_claim`` stored as ``name`` for the present claim, or an empty object."""
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 

@@ -120,7 +120,6 @@ class Task:
 
     @property
     def title(self) -> str:
-        """Title of the task or, without a title, its description."""
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
@@ -156,7 +155,7 @@ class Task:
 
     @property
     def attempts_made(self) -> int:
-        """Number of attempts that agents have really made."""
+        """Number of attempts that agents have made, even if ``attempts`` is higher."""
         # ``attempts`` is higher while a task waits for the user, so that it is not retried
         return whole((self.question or {}).get("attempts"), self.attempts)
 
@@ -182,7 +181,7 @@ class Task:
 
     @property
     def requires(self) -> str | None:
-        """Grade that this task requires, or None for the setting of the list."""
+        """Grade that the task requires, or None if the list's setting applies."""
         found = self._object("validation").get("requires")
         return found if found in (PROVEN, CHECKED) else None
 
@@ -213,7 +212,6 @@ class Task:
 
     @property
     def last_owner(self) -> str | None:
-        """Owner of the most recent claim whose outcome is recorded, or None."""
         return self._text("last_owner")
 
     @property
@@ -304,7 +302,7 @@ class Task:
 
     @property
     def given_up(self) -> bool:
-        """True if the failed task is not retried."""
+        """True if the task has failed and gets no further attempt."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
@@ -402,7 +400,7 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a copy whose task members can be replaced. Nested values stay shared."""
+        """Return a copy. The caller may replace members of tasks, but must not change nested values."""
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 
@@ -433,7 +431,7 @@ class State:
 
     @property
     def halt(self) -> JsonObject | None:
-        """Reason why the task list is halted until the user acts, or ``None`` if the list is not halted."""
+        """Reason for the halt of the task list, or ``None`` if the list is not halted."""
         return json_object(self.raw.get("halt"))
 
     @property

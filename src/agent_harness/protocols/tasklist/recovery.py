@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the recovery table. A finding of ``None`` matches either case."""
+    """Row of the recovery table. If ``checkpoints`` is ``None``, checkpoints do not matter."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -128,7 +128,7 @@ def _replay(caller: Caller, reason: str, source: str) -> Callable[[TaskListChang
 
 
 def _last_words(caller: Caller) -> dict[str, LogLine]:
-    """Return for each task id the last log line that shows the status of the task."""
+    """Return each task's last log line that shows the task's status."""
     found: dict[str, LogLine] = {}
     for line in journal.backwards(caller.layout.progress):
         entry = progress.parse(line)
@@ -159,7 +159,7 @@ def _is_later(task: Task, said: LogLine) -> bool:
 
 
 def _find_base(task: Task, said: LogLine) -> None:
-    """Copy the base commit from a "Starting" log line to the task, because the recovery needs this commit."""
+    """Copy the base commit from a "Starting" log line into the task, for the recovery."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
         task.raw["started_at_commit"] = base.rstrip(")")

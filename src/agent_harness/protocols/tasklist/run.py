@@ -170,7 +170,7 @@ def _tell_begin(caller: Caller, begun: JsonObject, say: Callable[[str], None]) -
 
 
 def _looked_over(caller: Caller, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Repeat the checks of the completed tasks, and return the run's ending."""
+    """Repeat the checks of the completed tasks. Return a new ending for the run if a check fails."""
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -216,7 +216,7 @@ def _has_task(caller: Caller) -> bool:
 
 
 class _Present:
-    """Callback during a wait. It renews the session lease, and returns True after a stop request."""
+    """Callback that renews the session lease during a wait, and returns True after a stop request."""
 
     def __init__(self, caller: Caller, terms: AttemptTerms) -> None:
         self._caller = caller
@@ -263,7 +263,7 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's ending if the provider refused an agent that the user had selected."""
+    """Return the run's ending if the provider refused the account that the caller had selected."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
@@ -339,7 +339,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(caller: Caller, error: NothingEligible) -> _Ending | None:
-    """Return the run's ending, or ``None`` if a task without a proof was reopened."""
+    """Return the ending of a run without eligible tasks, or ``None`` if a task was reopened."""
     reopened = [each["task_id"] for each in recover.confirm(caller) if each["action"] == "reopened"]
     if reopened:
         return None

@@ -49,7 +49,7 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Mark the tasks that can never start as failed, and return these tasks."""
+    """Set the status of tasks that can never start to failed, and return these tasks."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -130,7 +130,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """Return the first task of ``eligible`` without sorting, or None."""
+    """Return the task that ``eligible`` would return first, or None."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -190,13 +190,12 @@ def unfinished(state: State) -> list[Task]:
 
 
 def with_status(state: State, status: str) -> list[Task]:
-    """Return the tasks with this ``status`` in the file."""
     # not for pending: a task without a status is pending, too
     return [task for task in state.tasks if task.raw.get("status") == status]
 
 
 def work_left(state: State) -> bool:
-    """Return True if a task can be worked on, now or after the user acts."""
+    """Return True if work on a task is possible now, or after the user acts."""
     # tasklist.md 6.5
     rest = unfinished(state)
     if not rest:
@@ -211,7 +210,7 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """Return the number of tasks that are not completed, finally failed or blocked forever."""
+    """Return the number of tasks that are not completed but can still be completed."""
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
@@ -277,7 +276,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest that changes with the status, attempts or checkpoints of a task."""
+    """Return a digest of the status, attempts and checkpoints of all tasks."""
     from agent_harness.kernel import digest
 
     lines = []

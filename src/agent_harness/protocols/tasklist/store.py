@@ -49,7 +49,7 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the project folder, or ``None``."""
+    """Return the state in the copy outside the project, or ``None`` if a backup exists."""
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
@@ -65,7 +65,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """Change of the task list's state that is in progress, with the log lines about this change."""
+    """Pending change of the task list's state, with the log lines that describe the change."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -78,7 +78,7 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the state as changed. Without arguments, any task may have changed."""
+        """Mark the state as changed. Without arguments, treat every task as changed."""
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
@@ -141,7 +141,7 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share."""
+        """Return the time of the shared file system's clock, which is the same for all workers."""
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -171,7 +171,7 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete symbolic links in place of the harness's own folders, and return their paths."""
+        """Delete symbolic links that replace the harness's own folders, and return their paths."""
         taken: list[str] = []
         # of an agent: ``lock`` refuses links of the user before an agent starts
         while linked := self.layout.linked():
@@ -218,7 +218,7 @@ class TaskStore:
         return change
 
     def create(self, raw: JsonObject) -> bool:
-        """Write the first state of a list, unless the file exists. Call this under ``lock``."""
+        """Write the first state of a list, unless the file exists. The caller must hold ``lock``."""
         if os.path.lexists(self.layout.tasks):
             return False
         files.write_json(self.layout.tasks, raw)

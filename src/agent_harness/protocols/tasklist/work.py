@@ -315,7 +315,7 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes to the task list that no command makes."""
+        """Undo changes of the task list that the agent made without a command."""
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._caller.layout, now)}
         for was in before.tasks if before else ():
@@ -453,7 +453,7 @@ class TaskWork:
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
-        """Fail the attempt because git cannot read the repository after an agent's turn and the repair failed."""
+        """Fail the attempt because git cannot read the repository after an agent's turn."""
         done = self._fail("TASK_EXEC", error.message, None)
         return replace(done, message=f"{done.message}; to find the missing objects: git fsck")
 

@@ -76,7 +76,7 @@ def _done_already(caller: "Caller", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command that accepts work rejected only because of its files, or None."""
+    """Return the command that accepts the work if only its changed files were rejected, or None."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

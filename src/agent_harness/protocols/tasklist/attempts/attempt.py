@@ -86,7 +86,7 @@ def record_of(caller: "Caller", task: "Task") -> ClaimRecord:
 
 
 def note(caller: "Caller", task: "Task", **members: object) -> None:
-    """Store objects in the record of the task's present claim."""
+    """Store ``members`` in the record of the task's present claim."""
     found = record_of(caller, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     # a later claim does not see them
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
@@ -98,7 +98,7 @@ def noted(caller: "Caller", task: "Task", name: str) -> JsonObject:
 
 
 def claim_key(task: "Task") -> str:
-    """Return a text that identifies a task's present claim without revealing the secret claim token."""
+    """Return an id of the task's present claim that does not reveal the claim token."""
     return hashlib.sha256((task.claim_token or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -120,13 +120,13 @@ class Attempt:
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """Files that the user had not committed at the claim, each with its git entry."""
+        """Git entries of the files that were uncommitted at the claim, by path."""
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     @cached_property
     def staged(self) -> dict[bytes, TreeEntry]:
-        """Files that were staged in the git index when the task was claimed, each with its git entry."""
+        """Git entries of the files that were staged at the claim, by path."""
         found = self.place.git.differences(self.base, self.snapshot.index_tree)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
@@ -196,7 +196,7 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of the file now at ``path``, or ``None`` if it is unreadable."""
+    """Return the git entry of the file that is now at ``path``. Return ``None`` if the file is unreadable."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)

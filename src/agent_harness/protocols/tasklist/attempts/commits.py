@@ -52,7 +52,7 @@ class AttemptWork:
 
     @cached_property
     def folders(self) -> frozenset[bytes]:
-        """Parent folders of all changed files that still exist."""
+        """Parent folders of the changed files, without the folders of deleted files."""
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
@@ -69,7 +69,7 @@ def commit_work(caller: "Caller", task: "Task", message: str) -> str | None:
 
 
 def commit(caller: "Caller", work: AttemptWork | None, message: str) -> str | None:
-    """Commit the changes in ``work``, and return the new commit, or HEAD without changes."""
+    """Commit the changes in ``work``, and return the new commit. Without changes, return HEAD."""
     if work is None:
         place = place_of(caller)
         return place.git.head() if place else None

@@ -42,7 +42,7 @@ class _Place:
 def look(
     caller: "Caller", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Run the checks of completed tasks again, and return the ids of tasks that fail."""
+    """Repeat the checks of completed tasks, and return the ids of the tasks that now fail."""
     state = caller.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
     open_ones = [task for task in order if task.status == "completed" and task.id not in asked]
@@ -80,7 +80,7 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the check passes on the commit that completed its task."""
+    """Return True if the check passes on the commit with which the task was completed."""
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def unfinished(caller: "Caller", task: "Task") -> "tuple[str, Block] | None":
-    """Return a code and a message about an unfinished git operation or replaced history, or None."""
+    """Return a code and a message if a git operation is unfinished or the history was replaced."""
     place = place_of(caller)
     if place is None:
         return None
@@ -51,7 +51,7 @@ def refuse_replaced(caller: "Caller", task: "Task") -> None:
 
 
 def put_in_order(caller: "Caller", task: "Task", *, ends: bool) -> str | None:
-    """Restore HEAD and the branch of the claim after an agent's turn, and return a message."""
+    """Restore HEAD and the claim's branch after an agent's turn, and return a message."""
     attempt = _attempt(caller, task)
     if attempt is None:
         return None

@@ -28,7 +28,7 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore the list's files that an agent damaged. Return a message, or None."""
+        """Restore the list's files that an agent damaged. Return a message that names these files, or None."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -40,7 +40,7 @@ class ListFiles:
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore a list file that is lost or edited, and return where the replaced file is."""
+        """Restore a lost or edited list file. Return the path of the replaced file, by file name."""
         layout = self._caller.layout
         if not self._is_list_lost() and not _is_edited(layout):
             return {}
@@ -50,7 +50,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore every log whose beginning has changed, and return these logs."""
+        """Restore each log whose beginning has changed, and return the paths of these logs."""
         if self._is_active and not self._caller.store.active():
             self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]

@@ -109,7 +109,7 @@ def _take_over(caller: "Caller", task_id: str) -> "Caller":
 
 
 def _find_base(caller: "Caller", task: "Task") -> None:
-    """Search the repository for a baseline that a restored task list no longer names."""
+    """Search the git refs for the baseline of a task that no longer names its baseline."""
     place, start = place_of(caller), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -219,7 +219,7 @@ def _finish(caller: "Caller", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(caller: "Caller", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the task list because someone else committed, and return the error to raise."""
+    """Halt the task list because another author committed, and return the error for the caller."""
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"

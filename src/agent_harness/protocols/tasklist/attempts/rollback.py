@@ -78,7 +78,7 @@ class RollbackOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptEvidence:
-    """Traces of an attempt in the work tree, found by comparison with the baseline. Source: ``tasklist.md`` 12."""
+    """Traces of an attempt in the work tree, compared with the baseline (``tasklist.md`` 12)."""
 
     known: bool = False  # True if there is a baseline
     uncommitted: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ def _plain(text: str) -> str:
 
 
 def _clear(caller: "Caller", task: "Task", attempt: Attempt) -> str | None:
-    """Move the files that were not committed at the claim to a rescue ref."""
+    """Remove files that were uncommitted at the claim, and return the rescue ref that keeps these files."""
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
     if not tracked and not untracked:

@@ -64,7 +64,7 @@ class TaskUndo:
 
 
 def named(caller: "Caller", what: str) -> str:
-    """Return the id of the task that ``what``, a task id or a session, names."""
+    """Return the task id for ``what``, which is a task id or the name of a session."""
     word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
     if word in state.by_id:
         return word
@@ -198,7 +198,7 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run other tasks' checks on the undo's commit. Raise ``VerificationFailed`` if the undo breaks one."""
+    """Run other tasks' checks on the undo's commit. Raise ``VerificationFailed`` if the undo breaks a check."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
@@ -276,7 +276,7 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
-    """Complete an interrupted undo. Return its answer if ``what`` names the same task."""
+    """Complete an interrupted undo. Return the answer if ``what`` names the undone task, otherwise ``None``."""
     found = undo_commit.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
@@ -290,7 +290,7 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo, and return the result for ``recover.confirm``, or []."""
+    """Complete an interrupted undo. Return the result, or an empty list without an interrupted undo."""
     path = proven.reversal_path(caller.layout)
     found = undo_commit.decided(path)
     if found is None:
@@ -324,7 +324,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the task is already open, or if later work has completed it."""
+    """Return True if the task is open, or if later work has completed the task again."""
     if task.status != "completed":
         return True
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None

@@ -281,7 +281,7 @@ def again(caller: "Caller", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(caller: "Caller", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return whether the task's check passes before any work, or ``None`` after a timeout."""
+    """Run the task's check before any work. Return True if the check passes, or ``None`` after a timeout."""
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=caller.store.read().config.sandbox)
     check = check_of(task, terms)
     check = replace(check, timeout_seconds=min(check.timeout_seconds, within_seconds))
@@ -320,7 +320,7 @@ def _outcome(
 def proof_on_record(
     caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """Return the recorded pass of the present claim, or ``None`` if anything changed since."""
+    """Return the recorded pass of the claim's check, or ``None`` if the work has changed since."""
     found = proven.passed(caller.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None

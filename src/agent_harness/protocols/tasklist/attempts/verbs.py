@@ -37,7 +37,7 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 
 
 def validate(caller: "Caller", task_id: str) -> JsonObject:
-    """Run the check of this caller's task, and record a pass for ``complete``."""
+    """Run the check of this caller's task. If the check passes, record this for ``complete``."""
     task = close_attempt.mine(caller, task_id)
     with commits.opened(caller, task) as work:
         return {"task_id": task.id, **validated(caller, task, work, demand=PASS).as_record()}
@@ -83,7 +83,7 @@ def _demand(known: "AttemptFacts | None") -> str:
 
 
 def _asked(caller: "Caller", task: "Task", words: JsonObject) -> JsonObject:
-    """Verify the work during an agent's turn, and record a request to complete the task."""
+    """Verify the work during an agent's turn, and record that the agent asks to complete the task."""
     proof = proof_of(caller, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
         on_record(caller, task, proof, claimed=True)
@@ -162,7 +162,7 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Return the ledger line for a verdict. Write it to the ledger if it is a rejection."""
+    """Return the ledger line for a verdict. If the verdict is a rejection, write the line to the ledger."""
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(caller.layout)
     found = proven.noted(caller.layout, task, "verdict")
@@ -321,7 +321,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Save the output of a command in a log file, and return this run as a step of the verdict."""
+    """Save a command's output in a log file, and return the verdict step for this command."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(caller.layout.verdicts, "log"), caller.layout.root)
     kept = ledger.keep_output(
@@ -382,7 +382,7 @@ def release(caller: "Caller", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(caller: "Caller", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Restore the work tree to its state at the claim. The claim stays."""
+    """Restore the work tree to its state at the claim. The caller keeps the claim."""
     task = close_attempt.mine(caller, task_id)
     policy = "hard" if caller.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:

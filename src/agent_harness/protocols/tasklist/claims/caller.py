@@ -38,7 +38,7 @@ _TAIL_LINES = 40
 
 
 class ClaimRecord:
-    """Content of ``.harness/claims/ID.json``: the state at a task's last claim, and notes on it."""
+    """Content of ``.harness/claims/ID.json``: the state at a task's last claim, and notes about the claim."""
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
 
@@ -65,7 +65,7 @@ class ClaimRecord:
 
 
 class Caller:
-    """Worker or user that calls the task list. Its id and token count only if the state confirms them."""
+    """Worker or user who calls the task list. The state must confirm the caller's id and token."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -110,7 +110,7 @@ class Caller:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Caller:
-        """Return a caller whose missing arguments come from environment variables."""
+        """Return a caller. Environment variables replace missing arguments."""
         found = os.environ if environ is None else environ
 
         def given(value: str | None, *names: str) -> str | None:
@@ -266,7 +266,7 @@ def checkpoint(caller: Caller, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback that renews a task's lease during a long operation. It raises ``LeaseLost`` if the claim is lost."""
+    """Callback that renews a task's lease during a long operation, or raises ``LeaseLost``."""
 
     def __init__(self, caller: Caller, task: Task) -> None:
         self._caller = caller
@@ -345,7 +345,7 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """Return a process's name, its parent's process id, and True if the process leads a terminal session."""
+    """Return a process's name, its parent's process id, and whether the process leads a terminal session."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

@@ -175,7 +175,7 @@ def refuse_claims(caller: Caller, state: State, now: datetime) -> None:
 
 
 def refuse_rest(caller: Caller, state: State) -> None:
-    """Raise ``PersonNeeded`` while the task list is halted, and ``Busy`` while the user has paused the list."""
+    """Raise ``PersonNeeded`` if the task list is halted, or ``Busy`` if the user has paused the list."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
         raise PersonNeeded(f"the task list is halted: {said}", hint="fix it, then: harness resume", halt=halt)

@@ -45,14 +45,14 @@ KEPT_DAYS = 7
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the session's owner may still run: the lease is valid, and the process is not known to be dead."""
+    """Return True if the session's lease is valid and its process is not known to be dead."""
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
 
 
 def process_is_dead(record: object) -> bool:
-    """Return True if the recorded process has certainly exited. Return False if the process may still run."""
+    """Return True only if the recorded process has certainly exited."""
     if not isinstance(record, dict):
         return False
     from agent_harness.kernel import owner
@@ -62,7 +62,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if a clock that is ahead renewed the session lease."""
+    """Return True if a machine whose clock is fast has renewed the session lease."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -72,7 +72,7 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(caller: SessionOwner) -> bool:
-    """Shorten a session lease that was renewed by a clock that is ahead."""
+    """Shorten the session lease if a machine whose clock is fast has renewed it."""
     if not is_ahead(caller.store.read(), caller.store.now()):
         return False
 
@@ -95,7 +95,7 @@ def bring_back(caller: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the lease of the running session, or ``None`` in concurrent mode."""
+    """Return the lease of the running session. Return ``None`` without a session or in concurrent mode."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
@@ -217,7 +217,7 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Mark the tasks whose claims have expired as failed, so that they are retried. Return these tasks."""
+    """Mark tasks with expired claims as failed, so that the harness retries these tasks. Return these tasks."""
     reaped = expired(change.state, change.now)
     for task in reaped:
         who = task.claimed_by

@@ -109,7 +109,7 @@ class TaskListProjectPort:
         return self._items
 
     def _list(self) -> State:
-        """Return the present list. The caller must not change it."""
+        """Return the present state of the list, which the caller must not change."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
@@ -315,7 +315,7 @@ class TaskListProjectPort:
             costs.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a cost row for what a finished job spent beyond its recorded amount."""
+        """Add a cost row if a finished job has spent more than its recorded amount."""
         known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
         left = min(more_usd, spent_usd - costs.paid(known))
         if left > LEAST_USD:
@@ -343,7 +343,7 @@ class TaskListProjectPort:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """Save the output of the verdict's steps, and return the line for the project's ledger."""
+        """Save the output of each step, and return the verdict with the paths of these outputs."""
         printed = json_object(result.get("outputs")) or {}
         path = proven.ledger(self._layout)
         steps = []
@@ -431,7 +431,7 @@ class TaskListProjectPort:
         """Raise no error. A rebase cannot make the task list invalid, because commits do not contain the list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Replace the recorded commits of completed tasks after a rebase onto the remote's commits."""
+        """Replace the recorded commits of completed tasks by the rebased commits."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
