@@ -34,7 +34,7 @@ def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append a text to a log as one line. Longer lines are cut."""
+    """Append a text to a log as one line of at most ``limit_bytes``."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -113,7 +113,7 @@ class Follower:
         return News(records, damaged=len(lines) - len(records), anew=anew and began)
 
     def _is_another(self, found: os.stat_result, descriptor: int) -> bool:
-        """Return True if the file was replaced or truncated since the last read."""
+        """Return True if the log was replaced or truncated since the last read."""
         before, self._file = self._file, (found.st_dev, found.st_ino)
         grown = self._file == before and found.st_size >= self._offset
         return not (grown and (not self._offset or os.pread(descriptor, 1, self._offset - 1) == b"\n"))

@@ -37,7 +37,6 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """Return the identity as a JSON object with members in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -101,7 +100,7 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state of a process. ``dead`` needs proof, such as a pid that no longer exists."""
+    """Return the state of a process. The state is ``dead`` only with proof, such as a missing pid."""
     if owner.host != _host():
         # on another host: no proof is possible here
         return "unknown"
@@ -136,7 +135,7 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent started this process, even indirectly."""
+    """Raise ``Refused`` if an agent started this process, directly or indirectly."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]

@@ -151,7 +151,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` or ``Basic``, unless it looks like an ordinary word."""
+    """Mask the text after ``Bearer`` or ``Basic`` if the text looks like a credential."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]

@@ -48,7 +48,7 @@ class Batch:
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the object that a revision refers to and its content, or ``None``."""
+        """Return the object that a revision names, together with its content, or ``None``."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 

@@ -100,7 +100,7 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Run a git command and return its output. ``check`` raises ``GitFailed`` if the command fails."""
+        """Run a git command and return its output. With ``check``, raise ``GitFailed`` if the command fails."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -126,7 +126,7 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a git directory with the harness's settings. This thread's git calls use it during the block."""
+        """Open a temporary git directory, in which this thread's git calls run during the block."""
         shared = getattr(self._open, "view", None)
         # git keeps the descriptors in ``inherit`` open, so an open view cannot be reused for them
         if shared is not None and not inherit:
@@ -141,7 +141,6 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of git objects."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
@@ -156,7 +155,7 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree for one operation during the block."""
+        """Hold the operation lock of this work tree during the block."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
@@ -246,7 +245,7 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry of each file that differs between two commits or trees."""
+        """Return the old and new tree entry of each file that differs between two commits or trees."""
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
@@ -281,7 +280,7 @@ class Git:
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of ``branch`` (default: the checked-out one), or ``None`` without settings for it."""
+        """Return the remote branch that git's settings name as upstream of ``branch``, or ``None``."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -290,7 +289,7 @@ class Git:
         return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits between ``base`` and ``tip`` that local tracking refs show on a remote."""
+        """Return the commits after ``base`` up to ``tip`` that a remote-tracking ref already contains."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -298,7 +297,7 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Point a ref to ``new``, or delete it. Raise ``GitFailed`` if it does not point to ``old``."""
+        """Set or delete a ref. Raise ``GitFailed`` if the ref does not point to ``old``."""
         # an empty ``old`` means that the ref must not exist
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
@@ -310,7 +309,6 @@ class Git:
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the environment variables for author and committer."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
@@ -329,11 +327,10 @@ class Git:
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of the git filters in use that only the repository's own settings define."""
         return settings.local_filters(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the current settings, hooks and info files as a JSON record, from which they can be restored."""
+        """Return the git settings, hooks and info files as a JSON record for a later restore."""
         return settings.record(self.repository)
 
     def push(
@@ -366,7 +363,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return the commit of each branch and tag of a remote, by ref name, or {} if the remote is unreachable."""
+        """Return the commit of each remote branch and tag, by ref name, or {} if the remote is unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -374,8 +371,7 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return the object id of each ref of a remote that matches ``pattern``, by ref name. Raise ``GitFailed`` if
-        the remote is unreachable."""
+        """Return the object id of each remote ref that matches ``pattern``, by ref name."""
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:

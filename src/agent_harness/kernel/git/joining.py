@@ -70,7 +70,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip and the new commit of each old one, or a ``problem``."""
+    """Result of a rebase: the new tip and the map from old to new commits, or a ``problem``."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)

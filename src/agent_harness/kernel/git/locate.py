@@ -85,13 +85,13 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project() -> tuple[Path, ...]:
-    """Return the git folders of the project that an agent in a workspace must not change."""
+    """Return the git folders of the project, which an agent in a workspace must not change."""
     found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:
-    """Return the name of an unfinished git operation and the command that ends it, or ``None`` if there is none."""
+    """Return the name of an unfinished git operation and the command that ends the operation, or ``None``."""
     for name, words in OPERATIONS.items():
         if os.path.lexists(repository.git_dir / name):
             return words

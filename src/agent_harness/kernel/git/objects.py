@@ -41,7 +41,7 @@ FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class AskGit(Exception):
-    """Error: the repository's files are not enough, so git must be asked."""
+    """Error: the repository's files do not give the answer, so the caller must run git."""
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
@@ -156,7 +156,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree (``kind``) with this name, or ``None``."""
+        """Return the object id of a commit or tree (``kind``), or ``None`` if no object has this name."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -193,7 +193,7 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """Return the parents that the commit object itself names. Git's replacements and grafts are ignored."""
+        """Return the parents in the commit object itself, without git's replacements and grafts."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:

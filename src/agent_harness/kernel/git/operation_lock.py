@@ -94,7 +94,7 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return mode and object id of each index entry whose file changed since ``second``, by path."""
+    """Return the index entries whose files changed at or after ``second``, by path, as mode and object id."""
     if os.stat(index).st_mtime < second:
         # the index is older than that
         return {}
@@ -192,7 +192,7 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index, and return the digest by which ``kept`` finds it."""
+        """Store a copy of an index. Return the digest by which ``kept`` finds the copy."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -205,7 +205,7 @@ class OperationLock:
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """Return the path of a copy of a stored index, or ``None`` if the index is missing or was altered."""
+        """Return the path of a new copy of a stored index, or ``None`` if no intact index has this ``digest``."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -217,7 +217,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock during the block."""
+        """Save the names of the refs that git may lock during the block."""
         # after a crash, the next operation removes the lock files of these refs
         note = self.path(LOCKING)
         with open(note, "wb") as file:

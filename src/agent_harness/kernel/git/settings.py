@@ -148,7 +148,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Return the names of the git filters in use that only the repository's own settings define."""
+    """Return the names of git filters that files use and that only this repository's settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)
@@ -174,7 +174,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options that read ``.gitmodules`` from the work tree, from the index and from HEAD."""
+    """Yield the options with which ``git config`` reads each version of ``.gitmodules``."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file

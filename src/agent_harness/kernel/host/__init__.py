@@ -55,7 +55,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Store ``told``, a description of the slot's use, for ``harness limits``."""
+        """Store a description of the slot's use, which ``harness limits`` shows."""
         if not self._path:
             return
         try:
@@ -90,13 +90,12 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account."""
     found = _settings()
     return _terms(found, account)
 
 
 def terms_of_accounts() -> Mapping[str, AccountTerms]:
-    """Return the limits of each account that has limits in ``host.json``."""
+    """Return the limits of every account in ``host.json``."""
     found = _settings()
     said = found.get("accounts")
     return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}

@@ -70,7 +70,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the sandbox in a supervisor's launch order."""
+        """Sandbox settings as words for the supervisor process."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -110,7 +110,7 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """Return a launch order for the supervisor. Raise ``ToolMissing`` or ``Refused`` for an impossible command."""
+    """Return the message that tells the supervisor which command to start, and how."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:
@@ -136,8 +136,8 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of the program ``name`` for a command that runs in ``folder``. Raise ``ToolMissing`` if
-    there is no such program."""
+    """Return the absolute path of a program for a command in ``folder``.
+    Raise ``ToolMissing`` if the program is missing."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

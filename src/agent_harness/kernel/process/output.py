@@ -16,7 +16,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Last ``keep_bytes`` bytes of an output, and the total number of its bytes."""
+    """Buffer for the last ``keep_bytes`` bytes of an output, with a count of all bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -64,7 +64,7 @@ class HeadTail:
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return the text, or only its beginning and end if it has more than ``limit`` characters."""
+    """Return the text, or its beginning and its end if the text exceeds ``limit`` characters."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -115,7 +115,7 @@ class CappedLog:
 
 
 class Lines:
-    """Unread lines of an output."""
+    """Queue of output lines that the caller has not read."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -140,12 +140,12 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """End the output. An incomplete last line then counts as a line."""
+        """Mark the end of the output, so that an incomplete last line counts as a line."""
         if self._partial:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """Return the oldest unread line without its line end, or ``None`` if there is no complete line."""
+        """Return the oldest unread line without its line end, or ``None``."""
         if not self._lines:
             return None
         line = self._lines.popleft()

@@ -65,7 +65,7 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts about a work tree that a git tree cannot hold, kept in a commit's message."""
+    """Facts about the work tree that a git tree cannot store, kept in a commit message."""
 
     ignored: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)  # tracked, and not there
@@ -91,7 +91,6 @@ class Notes:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the notes in a text that ``as_text`` made."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
@@ -123,7 +122,7 @@ class Operation:
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """Return the file mode of each path in an index, in the form that git prints."""
+        """Return the file mode of each path in an index, in git's notation."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
@@ -133,7 +132,7 @@ class Operation:
         return walk.kind_at(os.fsencode(self.git.top()), path)
 
     def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Return the paths that are files or symbolic links. Paths below a symbolic link are left out."""
+        """Return the paths of files and links, without paths below a symbolic link."""
         links = walk.Links(os.fsencode(self.git.top()))
         return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
 
@@ -161,12 +160,12 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref, if it is still at ``old``."""
+        """Create or move a private ref. With ``old``, the ref must still point to ``old``."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Return the path of a copy of the repository's index."""
+        """Copy the repository's index, and return the copy's path."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         # a split index becomes a whole one
@@ -175,12 +174,11 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """Return the path of a copy of a temporary index, which the caller may change."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of ``tree``, with which git reads every file again."""
+        """Return a new index of ``tree``, for which git reads every file again."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
         # files that the user left out keep their flags
@@ -189,16 +187,16 @@ class Operation:
         return index
 
     def refresh(self, index: str) -> None:
-        """Record the current size, times and inode of each unchanged file in an index."""
+        """Update the recorded sizes, times and inodes of unchanged files in an index."""
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return the snapshot's stored index, or a new one that makes git read every file."""
+        """Return the snapshot's stored index, or a new index of the snapshot's files."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a copy of a stored index, or ``None`` if it is unusable."""
+        """Return a usable copy of a stored index, or ``None``."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             # git reads the racy files again
@@ -219,7 +217,7 @@ class Operation:
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Divide paths into those that an index can hold and all others, such as pipes."""
+        """Return the paths that an index can hold, and separately all other paths, such as pipes."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
@@ -244,7 +242,7 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation, whose git calls use the given HEAD and ignore rules."""
+    """Open an operation that runs git with the given HEAD and ignore rules."""
     view = IsolatedView(
         git.repository,
         head=head.commit or f"ref: {head.branch}",
@@ -313,7 +311,7 @@ def branch_tip(git: Git, branch: str, now: Head) -> str | None:
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Change refs. If an abandoned lock file blocks this, remove it and try again."""
+    """Call ``change``. If an abandoned git lock blocks the change, remove the lock and call ``change`` again."""
     try:
         change()
     except GitFailed as error:

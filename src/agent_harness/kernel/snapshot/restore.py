@@ -50,7 +50,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """Folder for rescued files, in which no file is ever replaced."""
+    """Folder for rescued files, in which a new file never replaces another."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -66,13 +66,13 @@ class Aside:
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
-        """Move a file or folder to the folder for rescued files, under ``name`` or a similar free name."""
+        """Move a file or folder to the rescue folder, under ``name`` or a similar free name."""
         target = self._free(os.path.join(self._folder, name))
         shutil.move(os.fsdecode(source), os.fsdecode(target))
         self._moves.append((name, source, target))
 
     def put_back(self) -> None:
-        """Undo every move whose original path is still free."""
+        """Move each file back to its original path, unless that path is taken."""
         for move in reversed(list(self._moves)):
             _, source, target = move
             if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
@@ -123,12 +123,12 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Error: files or refs changed during the restore, so all steps start again."""
+    """Error: files or refs changed during the restore, so the restore starts again."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Differences between the work tree and the snapshot, grouped by how the restore handles them."""
+    """Paths that differ from the snapshot, grouped by what the restore does with each path."""
 
     add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
     remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
@@ -138,7 +138,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """Commits that are checked out when the restore starts."""
+    """HEAD and branch commits at the start of a restore."""
 
     head: Head
     tip: str | None  # the present commit of the snapshot's branch
@@ -374,7 +374,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored."""
+    """Return the commit that the rollback restored when it made this rescue commit."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -406,7 +406,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return changes and commits as JSON, with names that are safe for a terminal."""
+    """Return changes and commits as JSON, with names that are safe to print."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
