@@ -27,7 +27,7 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Cassette of a session's turns in a file, with events, times and file changes."""
+    """Recording of a session's turns in a file, with events, times and file changes."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event, except ``Finished``, which ``close`` records."""
+        """Record an event other than ``Finished``, which ``close`` records."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
@@ -175,7 +175,7 @@ class TextTail:
 
 
 class KeyMask:
-    """Masker of private keys in text that may arrive one line at a time."""
+    """Filter that masks private keys in text, even if the text arrives line by line."""
 
     def __init__(self) -> None:
         self._lines_left = 0
@@ -198,7 +198,7 @@ class KeyMask:
 
 
 class Transcript:
-    """Transcript of a session as a text file, to which each turn is appended."""
+    """Session transcript as a text file, which grows with each turn."""
 
     # beyond ``limit_bytes``, only the end of the text is written; after a write error, ``problem`` says why
 

@@ -42,7 +42,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Commands and test runs seen in a session."""
+    """Numbers of commands and test runs in a session."""
 
     told_commands: int = 0  # in the agent's text
     called_commands: int = 0  # in tool calls
@@ -222,7 +222,7 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, with ``#`` for varying parts, or None."""
+    """Return the error in an output line, or None. Varying parts become ``#``."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
@@ -239,7 +239,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Monitor that warns once if ``max_repeated`` commands ended with the same error. It never stops the session."""
+    """Monitor that warns once if ``max_repeated`` commands in a session end with the same error."""
 
     max_repeated: int = 5
     message: str = TEXT
