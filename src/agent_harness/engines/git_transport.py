@@ -311,7 +311,7 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push the commits and the cost of a try without a result, and return the new refs."""
+        """Push the commits and the cost of a try that has no result. Return the new refs."""
         # commits that the remote has are skipped, so repeated calls are safe
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")

@@ -82,7 +82,7 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents that the project uses."""
+        """Number of agents that work for the project."""
         # a run that has only just started uses those that it was given
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 

@@ -232,7 +232,7 @@ def names_limit(line: str, now: datetime) -> bool:
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit and states no waiting time."""
+    """Return True if the line reports an account without credit, but no waiting time."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 

@@ -79,7 +79,7 @@ def read_json_if_any(path: AnyPath) -> dict[str, Any]:
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
-    """Return a stamp that changes when the file is written or replaced, or ``None`` if the file does not exist."""
+    """Return a value that changes whenever the file changes, or ``None`` if the file is missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -145,7 +145,7 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = False,
 ) -> None:
-    """Replace a state file with a JSON object. ``backup`` first copies the old content to ``<path>.bak``."""
+    """Replace a state file with a JSON object. With ``backup``, first copy the old content to ``<path>.bak``."""
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -286,7 +286,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def overwrite(descriptor: int, content: bytes) -> None:
-    """Replace the content of an open file. Write errors are ignored."""
+    """Replace the content of an open file, and ignore write errors."""
     try:
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
@@ -378,7 +378,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write the entries of a folder to disk, if the file system supports this."""
+    """Write the folder's entries to disk, so that new file names survive a power loss."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -396,7 +396,7 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: another program changed a state file without its lock."""
+    """Error: another program changed a state file without holding its lock."""
 
 
 def change(
@@ -407,7 +407,7 @@ def change(
     write: Callable[[C, Callable[[], None]], object],
     hint: str,
 ) -> T:
-    """Read a file, change its content and write it. The caller must hold the file's lock."""
+    """Read, change and write a file. The caller must hold the file's lock."""
 
     def attempt() -> T:
         seen = stamp_of(path)

@@ -38,7 +38,7 @@ def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
 
 
 def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
-    """Return the items that depend on the item ``of``, directly or indirectly, in the order of ``work``."""
+    """Return the items that depend on the item ``of``, directly or through other items."""
     users = _users(work)
     front, seen = [of], {of}
     for item in front:

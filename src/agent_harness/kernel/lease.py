@@ -55,7 +55,7 @@ def must_stop(lease: Lease, now: datetime) -> bool:
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """Return the lease with its end ``seconds`` after ``now``. Raise ``LeaseLost`` if the lease has expired."""
+    """Return the lease with an end at least ``seconds`` after ``now``. Raise ``LeaseLost`` if the lease has expired."""
     if expired(lease, now):
         # another process may own the item
         raise LeaseLost(

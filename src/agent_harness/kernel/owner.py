@@ -78,7 +78,7 @@ def current() -> Owner:
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process with this pid, or ``None`` if there is no such process or it is a zombie."""
+    """Return the identity of the live process with this pid, or ``None``."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)

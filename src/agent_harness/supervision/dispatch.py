@@ -30,7 +30,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for a run whose agents are rate-limited or have no free slot."""
+    """Rules for a run whose agents are rate-limited or have no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom

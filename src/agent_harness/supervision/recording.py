@@ -217,7 +217,7 @@ class Transcript:
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Write the text that is still in memory, and close the file."""
+        """Write the buffered text, and close the file."""
         if self._descriptor is None:
             return
         if self._room <= 0:

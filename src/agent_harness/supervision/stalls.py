@@ -229,7 +229,7 @@ def error_of(line: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Number of times that each error occurred in the agent's text and in tool results."""
+    """Number of occurrences of each error in the agent's text and in tool results."""
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results

@@ -122,7 +122,7 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. A second call saves the running jobs at once."""
+        """Start to shut down the worker. On a second call, save the running jobs immediately."""
         # SC-54
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
@@ -354,14 +354,14 @@ class JobTry:
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool, where another worker can take it."""
+        """Save the job's work, and return the job to the pool for another worker."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """End the job's processes immediately, without a wait for the git remote."""
+        """End the job's processes immediately, and do not wait for the git remote."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})

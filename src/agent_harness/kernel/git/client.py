@@ -44,8 +44,6 @@ COMPARING = frozenset({"diff-tree"})
 
 
 class Git:
-    """One git repository."""
-
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
         self._repository: Repository | None = None
@@ -190,7 +188,7 @@ class Git:
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit that a ref or revision refers to, or ``None`` if there is no such commit."""
+        """Return the commit that a ref or revision names, or ``None``."""
         with self.objects() as objects:
             return objects.named(name)
 
@@ -315,7 +313,7 @@ class Git:
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user, or of the harness if the git settings lack one of them."""
+        """User's name and email address from the git settings, or the harness's name and address."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY

@@ -248,7 +248,7 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of git calls: no ``GIT_*`` variables of the caller, no prompts, no network access."""
+    """Return the environment of git calls, which prevents prompts and network access."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",

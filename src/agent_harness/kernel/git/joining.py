@@ -18,14 +18,14 @@ from agent_harness.kernel.redact import redact
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """Tree that results from a merge, and its files with conflict markers."""
+    """Result of a merge: the new tree and the files with conflict markers."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Merge the changes from ``base`` to ``commit`` into ``head``, and return tree and conflicts."""
+    """Merge the changes between ``base`` and ``commit`` into ``head``, and return the result."""
     if head == base:
         return Merged(tree=git.tree_of(commit))
     since = base if base and git.commit_of(base) else git.commit_tree(base or git.empty_tree(), [], "base")
@@ -44,7 +44,7 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Remote branch to push to, with the git settings that were recorded before an agent ran."""
+    """Remote branch for pushes, with the git settings that were recorded before an agent ran."""
 
     remote: str
     branch: str  # refs/heads/... on the remote

@@ -45,7 +45,7 @@ class AskGit(Exception):
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return the commit of HEAD and the full name of its branch. Each can be ``None``."""
+    """Return HEAD's commit and branch name, each of which can be ``None``."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -88,7 +88,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file, or ``None`` if it is missing or a folder."""
+    """Return the content of a regular file, or ``None`` if the file is missing or a folder."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -164,14 +164,14 @@ class Objects:
             return found.oid if found else None
 
     def tree_of(self, name: str) -> str:
-        """Return the tree id of the commit or tree ``name``. Raise ``GitFailed`` if there is no such commit or tree."""
+        """Return the tree id of a commit or tree. Raise ``GitFailed`` if ``name`` is neither."""
         found = self.named(name, "tree")
         if found is None:
             raise GitFailed("rev-parse", 128, f"fatal: {name} is not a commit or a tree")
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return the kind and content of an object, or ``None`` if it is missing."""
+        """Return the kind and content of an object, or ``None`` if the object is missing."""
         try:
             return self._loose(name)
         except AskGit:
@@ -184,7 +184,7 @@ class Objects:
         return found.kind, content
 
     def size(self, name: str) -> int | None:
-        """Return the size of a blob in bytes, or ``None`` if ``name`` is not the id or revision of a blob."""
+        """Return the size of a blob in bytes, or ``None`` if ``name`` is not a blob."""
         try:
             kind, content = self._loose(name)
         except AskGit:
@@ -217,7 +217,7 @@ class Objects:
         return found
 
     def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry of each differing file, sorted by path. A missing entry is ``ABSENT``."""
+        """Return the old and new entry of each file that differs, by path. A missing entry is ``ABSENT``."""
         found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
         left = [(b"", old, new)] if old != new else []
         while left:

@@ -67,7 +67,7 @@ def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list
 
 
 def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
-    """Return the entries of a git index, and the byte offset of the end of the entries."""
+    """Return the entries of a git index, and the byte offset behind the last entry."""
     found: list[StoredEntry] = []
     at, fixed = HEADER.size, FIXED + id_bytes + 2
     number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
@@ -84,7 +84,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the time of the file system that contains ``folder``, in whole seconds since 1970."""
+    """Return the current time by the clock of the file system that contains ``folder``, in whole seconds."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -177,7 +177,7 @@ class OperationLock:
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Copy the current index and return the copy's path, or ``None`` without an index."""
+        """Copy the current index and return the copy's path, or ``None`` if there is no index."""
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)

@@ -32,7 +32,7 @@ def among(top: bytes) -> frozenset[bytes]:
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line to ``.git/info/exclude``, unless it is there already."""
+    """Add a line to ``.git/info/exclude`` if the line is missing."""
     add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 

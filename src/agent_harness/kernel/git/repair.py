@@ -78,7 +78,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return an error message and a repair command if git cannot read HEAD or packed-refs."""
+    """Return an error message and a repair command if git cannot read HEAD or packed-refs, else ``None``."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"

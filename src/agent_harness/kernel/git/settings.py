@@ -127,7 +127,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore the file ``name``, and return the path to which the current file was moved."""
+    """Restore the file ``name`` from ``before``. Return the new path of the replaced file."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -148,7 +148,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Return the names of git filters that files use and that only this repository's settings define."""
+    """Return the git filters that attributes name and only this repository's settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)

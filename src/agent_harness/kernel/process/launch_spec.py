@@ -79,7 +79,7 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without secrets and variables that affect commands."""
+    """Return a copy of this process's environment without secrets and risky variables, but with ``extra``."""
     clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if os.environ.get(switch) not in (None, "", "0"))
     # the login variables of agent clients are for the agent itself, never for another command
     kept = (*_AGENT_PREFIXES, *clouds) if keep_agent_credentials else ()

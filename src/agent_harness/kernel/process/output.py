@@ -38,7 +38,7 @@ class OutputTail:
 
 
 class HeadTail:
-    """First and last bytes of a stream, with the number of missing bytes between them."""
+    """Buffer for the first and last bytes of a stream, with the number of dropped bytes."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 

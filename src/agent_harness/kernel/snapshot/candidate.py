@@ -111,7 +111,7 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
-    """Create a commit of the current work tree under the ref ``ref``, and return the commit."""
+    """Return a commit of the current work tree, and point ``ref`` to this commit."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()

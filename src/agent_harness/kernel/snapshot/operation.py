@@ -116,7 +116,7 @@ class Operation:
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """Return the differences between the files and an index."""
+        """Return the differences between the work tree's files and an index."""
         # without the files into which the harness prints
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
@@ -222,7 +222,7 @@ class Operation:
         return good, sorted({*paths} - {*good})
 
     def blob_id(self, path: bytes) -> str | None:
-        """Return the git object id of a file's content, or ``None`` if it is unreadable."""
+        """Return the git object id of a file's content, or ``None`` if the file is unreadable."""
         full = self.git.file(path)
         try:
             if os.path.islink(full):
@@ -272,7 +272,7 @@ def refuse_elsewhere(git: Git, branch: str) -> None:
 
 
 def notes_now(git: Git) -> Notes:
-    """Return notes with the ignore rules, attributes and settings from outside the work tree."""
+    """Return notes with the ignore rules, attributes and settings that lie outside the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(

@@ -80,7 +80,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move away everything that blocks a file at a path in ``wanted``."""
+        """Move away everything that blocks one of the ``wanted`` paths."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
