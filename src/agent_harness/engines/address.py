@@ -17,7 +17,7 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Parsed value of ``--engine``."""
+    """Parsed value of the option ``--engine``."""
 
     host: str
     port: int

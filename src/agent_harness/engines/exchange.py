@@ -29,7 +29,7 @@ _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Return True if ``remote`` is the path of the project's own repository in an exchange folder."""
+    """Return True if ``remote`` is the absolute path of the project's exchange repository."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
@@ -53,7 +53,7 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create a bare repository, and rename it to ``path`` when it is complete."""
+    """Create a bare repository under a temporary name, then rename the repository to ``path``."""
     # so that readers never see a partial repository
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []

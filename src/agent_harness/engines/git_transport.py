@@ -63,7 +63,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bundles:
-    """Jobs and results of one project, exchanged between a local repository and the remote."""
+    """Exchange of one project's jobs and results between a local repository and a git remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL

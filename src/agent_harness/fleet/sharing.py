@@ -84,7 +84,7 @@ class FairClock:
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, each with its weight."""
+        """Record which projects want agents now, and the weight of each project."""
         # a new project starts at the lowest agent-minutes per weight of the others
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]

@@ -51,7 +51,7 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return the amount in US dollars that a run has spent so far."""
+    """Return the cost of a run so far, in US dollars."""
     # not from the project's snapshot, which an agent may have changed
     if member.kind == slices.KIND:
         return run_snapshot.spent_usd(run)  # read there, too

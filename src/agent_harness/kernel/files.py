@@ -378,7 +378,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write the folder's entries to disk, so that new file names survive a power loss."""
+    """Write the folder's entries to disk if the file system supports folder syncs."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Return the items that are not done and whose dependencies are all done, in the order of ``work``."""
+    """Return the unfinished items whose dependencies are all done, in the order of ``work``."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 

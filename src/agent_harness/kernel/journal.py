@@ -29,7 +29,7 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line. ``durable`` waits until it is on disk."""
+    """Append a record to a log as one line. With ``durable``, wait until the line is on disk."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
@@ -87,7 +87,8 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records added since the last call. Raise ``Refused`` or ``StateDamaged`` if reading fails."""
+        """Return the records added since the last call.
+        Raise ``Refused`` or ``StateDamaged`` if the log cannot be read."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])

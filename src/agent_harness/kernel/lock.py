@@ -70,7 +70,7 @@ class LockFile:
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock. The empty lock file stays."""
+        """Release the lock, and keep the empty lock file."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1

@@ -126,7 +126,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """Snapshot of a lock directory, or of another file at its path."""
+    """State of a lock directory's path at one moment."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 

@@ -86,7 +86,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process with this pid is running. Zombies do not count."""
+    """Return True if a process with this pid is running and is not a zombie."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -117,7 +117,7 @@ def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
 
 
 def processes_tagged(name: str, value: str) -> list[int]:
-    """Return the sorted pids of this user's processes whose initial environment contains ``name=value``."""
+    """Return the pids of this user's processes that started with ``name=value`` in their environment."""
     wanted = os.fsencode(f"{name}={value}")
     if not os.path.isdir(f"{_PROC}/self"):
         import psutil
@@ -178,7 +178,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process and the initial environment of each ancestor."""
+    """Yield the environment of this process, then the initial environment of each ancestor."""
     yield os.environ
     # the ancestors show who started a command, even if it removed its own variables
     above: int | None = os.getppid()

@@ -15,7 +15,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the seconds to wait after a failed attempt. The first attempt has number 1."""
+    """Return the seconds to wait after the failed attempt with this number, counted from 1."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
     wait = base
@@ -27,7 +27,7 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds that a ``Retry-After`` header states, or ``None`` if it is invalid."""
+    """Return the seconds that a ``Retry-After`` header states, or ``None`` for an invalid header."""
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()

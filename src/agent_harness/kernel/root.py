@@ -131,7 +131,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents."""
+    """Yield a folder and all its parent folders."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

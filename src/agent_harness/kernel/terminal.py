@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return a replacement for characters that an encoding lacks (``codecs`` error handler)."""
+    """Return a replacement for characters that the output encoding lacks, as a ``codecs`` error handler."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]

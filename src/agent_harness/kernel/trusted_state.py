@@ -132,7 +132,7 @@ def _place(folder: str) -> Place:
 
 
 def forget(place: Place) -> None:
-    """Remove the state of a deleted project. Raise ``Refused`` if the project still exists or is unknown."""
+    """Remove the stored state of a deleted project. Raise ``Refused`` if the project may still exist."""
     if place.path is None:
         raise Refused(
             f"{place.folder} does not record which project it belongs to",

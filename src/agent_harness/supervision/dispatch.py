@@ -144,7 +144,7 @@ class Dispatcher:
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent can be started. Return False if the user stops the wait."""
+        """Wait until an agent can start. Return False if the user stops the wait."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))

@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """Request to stop the run, made by a signal or by the user."""
+    """Request to stop the run, from a signal or from the user."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
         # ``told`` is printed after each signal; if it is None, a text that fits the current operation
@@ -121,7 +121,7 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call ``handler`` for these signals during the block, then restore the previous handlers."""
+    """Handle these signals with ``handler`` during the block, then restore the previous handlers."""
     # an ignored signal stays ignored, as ``nohup`` requires
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]

@@ -44,7 +44,7 @@ class PersonsMessages:
         self._own = Path(home, FOLDER, digest.sha256(item.encode())[:24]) if home and item is not None else None
 
     def waiting(self) -> Sequence[PersonMessage]:
-        """Return the pending messages, oldest first. Invalid message files are skipped."""
+        """Return the readable pending messages, oldest first."""
         paths = [
             path for folder in (self._all, self._own) if folder and folder.is_dir() for path in folder.glob("*.json")
         ]

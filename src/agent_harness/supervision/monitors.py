@@ -24,7 +24,7 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request to steer or stop the agent."""
+    """A monitor's request to steer or stop the agent."""
 
     # ``steer`` only sends the message, ``wrap_up`` asks the agent to end its work, ``stop`` ends the agent now.
 

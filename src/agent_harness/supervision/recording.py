@@ -85,7 +85,7 @@ class Recording:
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the file changes and the end of the turn."""
+        """Record the turn's file changes and the end of the turn."""
         # only after all processes of the agent have ended
         for step in self._steps():
             self._write(step)

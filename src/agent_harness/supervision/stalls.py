@@ -81,7 +81,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Series of identical tool calls with identical answers."""
+    """Series of identical tool calls with identical results."""
 
     call: str = ""
     answer: str | None = None
@@ -89,7 +89,7 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """Return the series after this event. A different call or answer starts a new series."""
+        """Return the series with this event added. A different call or result starts a new series."""
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)

@@ -30,7 +30,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Signs in the agent's output that a test file was run."""
+    """Evidence in the agent's output that a test file was run."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -38,7 +38,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output names the test file and has a test runner's result line."""
+        """True if the output contains the test file's name and a test runner's result line."""
         return self.named and self.result is not None
 
     @property

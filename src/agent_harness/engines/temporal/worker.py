@@ -214,7 +214,7 @@ class RemoteWorker:
 
     @activity.defn(name=CARRY_OUT)
     async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one try of a job, and return the message that announces its result."""
+        """Run one try of a job. Return the message that announces the result."""
         info = activity.info()
         slot = self._free.get_nowait()
         task = JobTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
@@ -378,7 +378,7 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Run the try, and return the message that announces its result."""
+        """Run the try, and return the message that announces the result."""
         # ``JobRefused``: this worker must not run the job; ``HarnessError``: the job goes back to the pool
         self._refuse_foreign()
         project = str(self._head["project"])

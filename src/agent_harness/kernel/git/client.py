@@ -204,7 +204,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the uncommitted changes, with the letters of ``git status``."""
+        """Return the uncommitted changes, with status letters as in ``git status``."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -225,7 +225,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``older`` is an ancestor of ``newer``, or if both are the same commit."""
+        """Return True if ``older`` is an ancestor of ``newer`` or the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -265,12 +265,12 @@ class Git:
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
-        """Return the name of an unfinished git operation, such as a merge or a rebase, or ``None`` if there is none."""
+        """Return the name of the unfinished git operation, such as a rebase, or ``None``."""
         found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch's name, or ``None`` if there is none."""
+        """Return the default branch's name, or ``None`` if no default branch is known."""
         # C25
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
@@ -301,7 +301,7 @@ class Git:
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
     def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Create a commit object with the user's identity and return its id. No ref points to the new commit yet."""
+        """Create a commit object that no ref points to yet, with the user's identity. Return the commit's id."""
         words = [word for parent in parents for word in ("-p", parent)]
         variables = self.identity_variables()
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()

@@ -205,7 +205,7 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the git directory, and create it if it is missing."""
+    """Return the ``harness`` folder in the git directory, and create the folder if it is missing."""
     folder = f"{repository.git_dir}/harness"
     try:
         os.mkdir(folder, 0o700)
@@ -272,7 +272,7 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a session of its own. Raise ``TimedOut`` after the time limit."""
+    """Run git in a new process session. Raise ``TimedOut`` after the time limit."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,

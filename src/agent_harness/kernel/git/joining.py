@@ -82,7 +82,7 @@ class _Apart(Exception):
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """Rebase the commits of ``tip`` onto ``base``."""
+    """Rebase the commits of ``tip`` onto ``base``, and return the result."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")

@@ -57,7 +57,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id of the ref with the full name ``ref``, or ``None`` if the ref does not exist."""
+    """Return the object id of the ref with this full name, or ``None`` if the ref is missing."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit

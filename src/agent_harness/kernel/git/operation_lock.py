@@ -94,7 +94,7 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return the index entries whose files changed at or after ``second``, by path, as mode and object id."""
+    """Return the mode and object id of each index entry that changed at or after ``second``, by path."""
     if os.stat(index).st_mtime < second:
         # the index is older than that
         return {}
@@ -123,7 +123,7 @@ def await_lock(repository: Repository, lock: str) -> None:
 
 
 def _nobody_holds(repository: Repository, lock: str) -> bool:
-    """Return True only if the process list proves that no process holds the lock."""
+    """Return True only if the process list proves that the lock has no holder."""
     if not os.path.isdir(f"{PROCESSES}/self"):
         return False
     places = tuple(os.fsencode(path) for path in (repository.top, repository.git_dir, repository.shared_dir))

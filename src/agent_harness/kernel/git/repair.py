@@ -90,7 +90,7 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder for replaced git files, and create it if it is missing."""
+    """Return the folder for replaced git files, and create the folder if it is missing."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder

@@ -127,7 +127,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore the file ``name`` from ``before``. Return the new path of the replaced file."""
+    """Restore the file ``name`` from ``before``. Return the path to which the current file was moved."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -159,7 +159,7 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git out of submodules."""
+    """Return environment variables that make git ignore changes inside submodules."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)

@@ -62,7 +62,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Error: a folder of this user cannot be read."""
+    """Error: the harness cannot read a folder that belongs to this user."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders

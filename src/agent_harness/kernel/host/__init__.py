@@ -46,7 +46,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """Slot of this machine for one agent or check run, held until ``release``."""
+    """Slot for one agent or check run on this machine, held until ``release``."""
 
     __slots__ = ("_lock", "_path")
 
@@ -114,7 +114,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a free slot of this kind, or return ``None`` if all are taken."""
+    """Take a free slot of this kind, or return ``None`` if all slots are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -182,7 +182,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection during the block."""
+    """During the block, hold the lock that lets only one process choose agents."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):

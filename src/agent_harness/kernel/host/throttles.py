@@ -56,7 +56,7 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if the account's token limit allows one more average agent."""
+    """Return True if the account's token limit leaves room for one more average agent."""
     # SC-44: agents may use nine tenths of the limit
     one = used / working if working else 0
     return used + one <= SHARE * per_minute * WINDOW / 60

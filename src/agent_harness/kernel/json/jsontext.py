@@ -124,7 +124,7 @@ def within_depth(value: object) -> bool:
 
 
 def refuse_lone_surrogates(value: object, text: str) -> None:
-    """Raise ``ValueError`` if a value that was read from ``text`` contains a lone surrogate."""
+    """Raise ``ValueError`` if ``value``, which was read from ``text``, contains a lone surrogate."""
     if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
         return
     try:
@@ -163,7 +163,7 @@ def _constant(name: str) -> float:
 
 
 class _Rules:
-    """Settings for the C scanner of ``json`` that keep the spelling of numbers."""
+    """Scanner settings that keep the original spelling of JSON numbers."""
 
     strict: bool = True
     object_hook: None = None
@@ -177,7 +177,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """Settings for the C scanner of ``json`` that read numbers as ``int`` and ``float``."""
+    """Scanner settings that read JSON numbers as plain ``int`` and ``float`` values."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing

@@ -76,7 +76,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object with one long list, as it is stored in a state file."""
+    """A state file's JSON object, which contains one long list."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 

@@ -73,7 +73,7 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True after the command itself has exited. Its descendants may still be running."""
+        """True after the command itself has exited, even if descendants still run."""
         return self.ended or self.exit_code is not None
 
     @property

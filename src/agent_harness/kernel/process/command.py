@@ -169,7 +169,7 @@ class Running(SupervisorClient):
 
     @property
     def group(self) -> int:
-        """Pid of the command, which is also its process group and session id."""
+        """Pid of the command, which is also the id of its process group and session."""
         return self.pid
 
     @property

@@ -29,7 +29,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the memory, processes and free disk space of this process's descendants."""
+    """Monitor of memory, processes and free disk space for this process's descendants."""
 
     __slots__ = (
         *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),

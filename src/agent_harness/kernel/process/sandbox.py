@@ -144,7 +144,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if a check can have Landlock and mount namespaces at the same time."""
+    """Return True if one check can use both Landlock and mount namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 

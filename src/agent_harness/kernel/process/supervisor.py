@@ -92,7 +92,7 @@ def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 class Keeper:
-    """Supervisor of one command. It waits until the command and all descendants have exited."""
+    """Supervisor that waits until one command and all its descendants have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -361,7 +361,7 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads, or -1 if ``/proc/loadavg`` cannot be read."""
+    """Return the number of all processes and threads on this machine, or -1 if the number is unknown."""
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -462,7 +462,7 @@ def children() -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the pids of a process's children, or an empty list without /proc."""
+    """Return the pids of a process's children, or an empty list on systems without /proc."""
     if not sees_own_pids():
         return []
     try:
@@ -486,7 +486,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent, or ``None`` if the process or /proc does not exist."""
+    """Return the pid of a process's parent, or ``None`` if the parent is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])

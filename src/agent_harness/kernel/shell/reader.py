@@ -68,7 +68,7 @@ class ShellWord:
 
 @dataclass(slots=True)
 class ShellCommand:
-    """One shell command: its words, its redirections, and the operators around the command."""
+    """One shell command with its words, redirections and neighbouring operators."""
 
     words: list[ShellWord] = field(default_factory=list)
     redirects: list[tuple[str, ShellWord]] = field(default_factory=list)

@@ -27,7 +27,7 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """State of a work tree: files, index, HEAD and ignore rules."""
+    """Stored state of a work tree, with its files, index, HEAD and ignore rules."""
 
     ref: str  # keeps everything below from being collected as garbage
     commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
@@ -44,7 +44,7 @@ class Snapshot:
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Self:
-        """Return the snapshot in a record. Raise ``StateDamaged`` if a member is missing or not text."""
+        """Return the snapshot in a record. Raise ``StateDamaged`` if a member is invalid."""
         members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
         for name, value in members.items():
             if not isinstance(value, str) and not (name == "head" and value is None):
@@ -140,7 +140,7 @@ class Operation:
         return self.view.call("write-tree", index=index).stdout.strip().decode()
 
     def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
-        """Create a commit object and return its id. No ref points to the new commit yet."""
+        """Create a commit object that no ref points to yet, and return the commit's id."""
         words = [word for parent in parents for word in ("-p", parent)]
         done = self.view.call(
             *("commit-tree", tree, *words),
@@ -150,7 +150,7 @@ class Operation:
         return done.stdout.strip().decode()
 
     def new_ref(self, ref: str, commit: str) -> bool:
-        """Create a ref. Return False if a ref with this name already exists."""
+        """Create a ref. Return False if the ref already exists."""
         try:
             self.set_ref(ref, commit, "")
         except GitFailed as error:

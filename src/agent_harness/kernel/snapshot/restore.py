@@ -181,7 +181,7 @@ def restore(
     rescue_max_bytes: int = RESCUE_MAX_BYTES,
     set_aside_operation: bool = False,
 ) -> Rescue:
-    """Restore a snapshot's files, index, branch and HEAD. First, commit the current state as a rescue."""
+    """Save the current state in a rescue commit, then restore the snapshot's files, index and HEAD."""
     if not set_aside_operation:
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
@@ -328,7 +328,7 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore the file permissions that git does not store, from the snapshot's notes."""
+    """Restore the file permissions that the snapshot's notes contain, because git does not store them."""
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -414,7 +414,7 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the changed files of a commit, and return their printable names."""
+    """Write the commit's changed files into the work tree. Return the files' printable names."""
     # the caller has saved the current files; HEAD, branches and the index stay
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
