@@ -17,7 +17,7 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Parsed value of ``--engine``."""
+    """Parsed value of the option ``--engine``."""
 
     host: str
     port: int
@@ -90,7 +90,7 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Return the engine URL with this exchange folder. Raise ``UsageError`` for ``local:``."""
+    """Add the exchange folder to an engine URL. Raise ``UsageError`` for the URL ``local:``."""
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
@@ -100,7 +100,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the engine URL with this priority and weight, unless the URL already sets them."""
+    """Add this priority and weight to an engine URL. Values that the URL already contains stay."""
     if address_of(url) is None:
         return url
     said = dict(parse_qsl(urlsplit(url).query))

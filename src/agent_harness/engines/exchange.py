@@ -29,13 +29,13 @@ _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Return True if ``remote`` is the path of the project's own repository in an exchange folder."""
+    """Return True if ``remote`` is the absolute path of the project's exchange repository."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
 
 def made(folder: str, project: str) -> str:
-    """Return the path of the project's repository in an exchange folder, and create it if missing."""
+    """Return the path of the project's repository in an exchange folder. Create the repository if it is missing."""
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
         raise PreflightFailed(
@@ -53,7 +53,7 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create a bare repository, and rename it to ``path`` when it is complete."""
+    """Create a bare repository under a temporary name, then rename the repository to ``path``."""
     # so that readers never see a partial repository
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
@@ -70,7 +70,7 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the command line of a git server for the repository at ``path``."""
+    """Return the command with which git serves the repository at ``path``."""
     # the options keep git from running code of the repository, and allow a repository of another user
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
@@ -99,7 +99,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _holds_a_link(path: str) -> bool:
-    """Return True if git could leave the repository through a link or an alternates file."""
+    """Return True if a link or an alternates file could lead git out of the repository."""
     with os.scandir(path) as found:
         top = [*found]
     if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):

@@ -54,7 +54,7 @@ class RemoteAway(HarnessError):
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the ref folder that a message names. Raise ``JobRefused`` if it is invalid."""
+    """Return the ref folder in a job message. Raise ``JobRefused`` if the folder name is invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -63,7 +63,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bundles:
-    """Jobs and results of one project, exchanged between a local repository and the remote."""
+    """Exchange of one project's jobs and results between a local repository and a git remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
@@ -71,7 +71,7 @@ class Bundles:
     refs: str = REFS  # where all of it lies at the remote; here it is refs/harness
 
     def _there(self, ref: str) -> str:
-        """Return the name on the remote for the local ref or ref pattern ``ref``."""
+        """Return the remote's name for a local ref or ref pattern."""
         return self.refs + ref.removeprefix(REFS) if ref.startswith(f"{REFS}/") else ref
 
     def _here(self, ref: str) -> str:
@@ -80,7 +80,7 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job unless the remote has it, and return its ``ref`` and commit (``sha``)."""
+        """Push a job unless the remote already has the job. Return the job's ref and commit."""
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -108,7 +108,7 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Store the announced result of a job in ``folder``. Raise ``UnsafeTree`` if it is invalid."""
+        """Fetch a job's result and store the result in ``folder``. Raise ``UnsafeTree`` if the result is invalid."""
         # ``result.json`` is written last, after the files and refs that it names
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
@@ -153,7 +153,7 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Delete the remote's refs of jobs that do not run, and return new rescue refs."""
+        """Delete the remote refs of jobs that no longer run. Return the new rescue refs."""
         # ``count`` gets the cost of a try before the deletion, perhaps more than once
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -179,7 +179,7 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits with work in a fetched ref, and the try's cost in US dollars."""
+        """Return the commits that contain a try's work, and the try's cost in US dollars."""
         # a ref of saved work points to the work; any other points to a commit whose parents are the work
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
@@ -188,7 +188,8 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return the remote's refs that match ``pattern``, with their commits. Raise ``RemoteAway`` if that fails."""
+        """Return the remote refs that match ``pattern``, with their commits.
+        Raise ``RemoteAway`` if the remote does not answer."""
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -223,7 +224,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
-        """Fetch a ref from the remote. Raise ``UnsafeTree`` if the remote can be reached but does not have the ref."""
+        """Fetch a ref from the remote. Raise ``UnsafeTree`` if a reachable remote lacks the ref."""
         try:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
@@ -243,7 +244,7 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch the announced job, and return it with paths of this machine. Raise ``JobRefused`` if it is invalid."""
+        """Return the announced job, with paths for this machine. Raise ``JobRefused`` if the job is invalid."""
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
             raise JobRefused(f"{ref!r} is not a job ref")
@@ -286,7 +287,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit with the work that a job saved last, or None if it saved none."""
+        """Return the commit of the job's last saved work, or None."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -296,7 +297,7 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push a try's unfinished work and its cost, and return the ref of the work."""
+        """Push the unfinished work and the cost of a try. Return the ref of the pushed work."""
         # ``kind`` is "saved" or, for work that a killed worker left, "left"
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
@@ -310,7 +311,7 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push the commits and the cost of a try without a result, and return the new refs."""
+        """Push the commits and the cost of a try that has no result. Return the new refs."""
         # commits that the remote has are skipped, so repeated calls are safe
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
@@ -326,7 +327,7 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with its commits, and return the message that announces it."""
+        """Push the result in ``folder`` with its commits. Return the message that announces the result."""
         # logs beyond the size that the receiver accepts are only listed, in ``left_out``
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
@@ -367,7 +368,7 @@ def _try_of(ref: str) -> str:
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work."""
+    """Return the sort key of a ref, so that a job's latest saved work comes last."""
     # a try's last work is what a killed worker left
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
@@ -390,7 +391,7 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files of a commit by path. Raise ``UnsafeTree`` if a bundle must not contain one."""
+    """Return the content of each file in a commit, by path. Raise ``UnsafeTree`` if a file is not allowed."""
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:

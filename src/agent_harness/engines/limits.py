@@ -28,7 +28,7 @@ def known_here() -> list[JsonObject]:
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the rate limits that a worker reports: those of API keys, and any noted since ``since``."""
+    """Return the rate limits of API keys and all limits noted since ``since``, for the coordinator."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 

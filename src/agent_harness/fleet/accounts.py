@@ -14,7 +14,7 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the maximum number of concurrent agents for each account that has a limit."""
+    """Return the agent limit of each account that has a limit."""
     # the limits of this machine do not count if agents run on other machines
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
@@ -29,7 +29,7 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account of the agent kind ``name``, or ``name`` itself if it is not a kind."""
+    """Return the account of an agent kind. Return any other ``name`` unchanged."""
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name
@@ -40,7 +40,7 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """Return the account of the project's first agent, or "" if it is unknown."""
+    """Return the account of the project's first agent, or an empty text."""
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

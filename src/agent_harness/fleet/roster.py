@@ -215,7 +215,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml or remove it, and return a sentence about the result."""
+    """Add a project to fleet.yaml, or remove the project. Return a sentence for the user."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

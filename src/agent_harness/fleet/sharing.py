@@ -15,7 +15,7 @@ QUANTUM_MINUTES = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """Number of agents that one project wants, with its limits and past usage."""
+    """Request of one project for agents, with its limits and past usage."""
 
     project: str
     wants: int  # agents that would find work, those at work included
@@ -31,7 +31,7 @@ class SlotRequest:
 
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the number of agents for each project that gets at least one."""
+    """Assign agents to projects. Return the number of agents for each project with at least one agent."""
     # no agent stays idle while a project may use it; ``rooms`` limits the agents of each account
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
@@ -51,7 +51,7 @@ def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int
 
 
 def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
-    """Assign up to ``agents`` agents by start-time fair queueing, and return how many were assigned."""
+    """Assign up to ``agents`` agents by start-time fair queueing. Return the number of assigned agents."""
     count = [found.get(request.project, 0) for request in requests]
     heap = [
         ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(requests) if count[n] < w.count
@@ -74,7 +74,7 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Counter of each project's agent-minutes. A project that joins late gets no compensation for earlier time."""
+    """Counter of each project's agent-minutes, which gives new projects no credit for earlier time."""
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})
@@ -84,7 +84,7 @@ class FairClock:
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, each with its weight."""
+        """Record which projects want agents now, and the weight of each project."""
         # a new project starts at the lowest agent-minutes per weight of the others
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]

@@ -30,7 +30,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice of a long task in the form of a run's snapshot, or None."""
+    """Return the running slice of a long task, in the format of a run's snapshot, or None."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -43,7 +43,7 @@ def stamp(path: str) -> object:
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the long task's state in the fleet, the reason, and the seconds to wait, if any."""
+    """Return the long task's fleet state, the reason for this state, and the waiting time in seconds."""
     from agent_harness.protocols.longtask.api import LongTask
 
     answer, _ = LongTask(path).next()
@@ -54,7 +54,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the next slice's agent, or "" if it is unknown."""
+    """Return the account of the agent that runs the next slice, or an empty text."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -67,7 +67,7 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the JSON answer in the output of ``lth run``, or an empty object if there is none."""
+    """Return the JSON answer that ``lth run`` printed, or an empty object."""
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")

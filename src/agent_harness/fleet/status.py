@@ -17,12 +17,12 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder with the supervisor's state, or None if there is none."""
+    """Return the folder with the fleet supervisor's state, or None if the folder is missing."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the state that the supervisor saved last, or an empty object if there is none."""
+    """Return the fleet state that the supervisor saved last, or an empty object."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -31,7 +31,7 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return a description of the process that supervises the fleet, or None."""
+    """Return a description of the running fleet supervisor process, or None."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
@@ -43,7 +43,7 @@ def is_paused() -> bool:
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of the project's run or running slice, or None."""
+    """Return the snapshot of the project's current run or slice, or None."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -51,7 +51,7 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return the amount in US dollars that a run has spent so far."""
+    """Return the cost of a run so far, in US dollars."""
     # not from the project's snapshot, which an agent may have changed
     if member.kind == slices.KIND:
         return run_snapshot.spent_usd(run)  # read there, too
@@ -98,7 +98,7 @@ def _rank(row: JsonObject) -> tuple[int, int, str]:
 
 
 def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
-    """Return the lines of the fleet's status: a summary, then one line for each of at most ``most`` projects."""
+    """Return the fleet's status as a summary line and one line per project."""
     count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
     agents = sum(int(row["agents"]) for row in found)
     spent = sum(float(row["today_usd"]) for row in found)
@@ -125,6 +125,6 @@ def _done(row: JsonObject) -> str:
 
 
 def age() -> str:
-    """Return the local time of the supervisor's last round, or ``never`` if there was no round."""
+    """Return the local time of the supervisor's last round, or ``never``."""
     at = clock.parse(seen().get("at"))
     return clock.local(at) if at else "never"

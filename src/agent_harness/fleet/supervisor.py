@@ -82,13 +82,13 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents that the project uses."""
+        """Number of agents that work for the project."""
         # a run that has only just started uses those that it was given
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
 class FleetSupervisor:
-    """Supervisor of all projects of the fleet. It runs until a signal stops it."""
+    """Supervisor of all fleet projects, which runs until a signal arrives."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
         # ``read`` returns the projects of the fleet
@@ -137,7 +137,7 @@ class FleetSupervisor:
     # ---- a round
 
     def tick(self) -> None:
-        """Run one round: read the state of all projects, compute their shares, then start and scale runs."""
+        """Read the projects' states, divide the agents among the projects, and start or scale runs."""
         roster = self._read()
         self._agents = roster.agents
         members = {each.path: each for each in roster.members}
@@ -217,7 +217,7 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Read the project's run and, if they may have changed, the project's items."""
+        """Read the state of the project's run, and of its items if the project has changed."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -274,7 +274,7 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Count the project's items, and return its view, or None if it cannot be read."""
+        """Count the project's items. Return the project's view, or None if the project is unreadable."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -290,7 +290,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Record the cost and the result of a run that has ended."""
+        """If the project's run has ended, record its cost and result."""
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -314,7 +314,7 @@ class FleetSupervisor:
         self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Set the project's state after a slice, and when the next slice may start."""
+        """After a slice, set the project's state and the start time of the next slice."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -330,7 +330,7 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay the project's next run after a crash, or park the project after too many."""
+        """After a crash, delay the project's next run. After too many crashes, park the project."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -353,7 +353,7 @@ class FleetSupervisor:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
     def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
-        """Start a run of the project with ``workers`` agents. Return False if the previous run has not ended."""
+        """Start a run of the project. Return False if the previous run has not ended."""
         if each.process is not None:
             return False
         is_slice = each.member.kind == slices.KIND
@@ -396,7 +396,7 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Interrupt the project's run, like one Ctrl-C, if a fleet supervisor started it."""
+        """Interrupt the project's run if a fleet supervisor started this run."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:
@@ -457,7 +457,7 @@ def _runs_of(member: Member) -> ParallelRuns:
 
 
 def why(roster: Roster, path: str) -> list[str]:
-    """Return lines that tell the user how many agents the project gets, and why."""
+    """Return lines that explain why the project gets its number of agents."""
     found = next((row for row in status.rows(roster) if row["path"] == path), None)
     if found is None:
         return [f"{path} is not in the fleet: harness fleet add {path}"]

@@ -20,7 +20,7 @@ Row = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """Kind of failure: its name, whether a retry can help, the next step, and who takes this step."""
+    """Kind of failure, with the next step and the party that takes this step."""
 
     name: str
     retryable: bool
@@ -209,18 +209,17 @@ _LONGEST = 65_536
 
 
 def category(name: str) -> Category:
-    """Return the failure category with this name, or the category ``UNKNOWN`` if no category has the name."""
     return next((each for each in CATEGORIES if each.name == name), CATEGORIES[-1])
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """Return the category that matches the last 64 KiB of ``text``, or the category ``otherwise`` if none matches."""
+    """Return the failure category that matches the last 64 KiB of ``text``. The default is ``otherwise``."""
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return the name of the first row that matches ``text``, and the match position, or ``None`` if no row matches."""
+    """Return the name and match position of the first row whose pattern matches ``text``, or ``None``."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -228,12 +227,12 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports a used-up limit and states when it ends."""
+    """Return True if the line reports a used-up limit and states the end of this limit."""
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit and states no waiting time."""
+    """Return True if the line reports an account without credit, but no waiting time."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 

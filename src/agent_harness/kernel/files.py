@@ -47,7 +47,7 @@ _HINTS = {
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return a file's content. Raise ``StateDamaged`` if it is too large or not a regular file."""
+    """Return a file's content. Raise ``StateDamaged`` if the file is too large or not regular."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -61,7 +61,7 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def read_json(path: AnyPath, *, exact: bool = True, content: bytes | None = None) -> dict[str, Any]:
-    """Return the JSON object in a file. Raise ``StateDamaged`` if there is no such object."""
+    """Return the JSON object in a file. Raise ``StateDamaged`` if the file holds no JSON object."""
     # ``exact=False`` loses the spelling of numbers: never write such an object back
     content = read_bytes(path) if content is None else content
     try:
@@ -79,7 +79,7 @@ def read_json_if_any(path: AnyPath) -> dict[str, Any]:
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
-    """Return a stamp that changes when the file is written or replaced, or ``None`` if the file does not exist."""
+    """Return a value that changes whenever the file changes, or ``None`` if the file is missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -121,7 +121,7 @@ def replace(
 
 
 def create(path: str, content: str | bytes) -> bool:
-    """Write a new file. Return False if the name is taken."""
+    """Write a new file. Return False if the path already exists."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     except FileExistsError:
@@ -145,7 +145,7 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = False,
 ) -> None:
-    """Replace a state file with a JSON object. ``backup`` first copies the old content to ``<path>.bak``."""
+    """Replace a state file with a JSON object. With ``backup``, first copy the old content to ``<path>.bak``."""
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -156,7 +156,7 @@ def write_json(
 
 
 def restore(path: AnyPath) -> str | None:
-    """Replace a damaged state file with its backup, and return the damaged file's new path."""
+    """Move a damaged state file away, and restore its backup. Return the damaged file's new path."""
     # never through a link: an agent can link any file of the user
     if os.path.islink(path):
         hint = f"repair {os.path.realpath(path)}, or remove the link {os.fspath(path)}"
@@ -174,7 +174,7 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Remove temporary files that killed processes left beside this file, and return their number."""
+    """Remove the temporary files of killed processes beside ``path``. Return the number of removed files."""
     # the caller must hold the file's lock
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
@@ -200,7 +200,7 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Create the folders of ``path`` below ``root``, and move away everything that blocks ``path``."""
+    """Create the parent folders of ``path`` below ``root``. Move away everything that blocks ``path``."""
     for folder in folders_between(root, path):
         _make_way(folder, os.path.isdir)
         try:
@@ -236,7 +236,7 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 def free_name(wanted: str) -> str:
-    """Return ``wanted``, or this path with a number appended if it exists already."""
+    """Return ``wanted``, or ``wanted`` with a number appended if that path already exists."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -286,7 +286,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def overwrite(descriptor: int, content: bytes) -> None:
-    """Replace the content of an open file. Write errors are ignored."""
+    """Replace the content of an open file, and ignore write errors."""
     try:
         os.pwrite(descriptor, content, 0)
         os.ftruncate(descriptor, len(content))
@@ -300,7 +300,7 @@ def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
 
 
 def disk_refusal(error: OSError) -> Refused | None:
-    """Return an error for the user if the disk is full or read-only, or ``None`` for any other error."""
+    """Return a ``Refused`` error if the disk is full or read-only. Otherwise, return ``None``."""
     if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
         return None
     return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
@@ -378,7 +378,7 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Write the entries of a folder to disk, if the file system supports this."""
+    """Write the folder's entries to disk if the file system supports folder syncs."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -396,7 +396,7 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Error: another program changed a state file without its lock."""
+    """Error: another program changed a state file without holding its lock."""
 
 
 def change(
@@ -407,7 +407,7 @@ def change(
     write: Callable[[C, Callable[[], None]], object],
     hint: str,
 ) -> T:
-    """Read a file, change its content and write it. The caller must hold the file's lock."""
+    """Read, change and write a file. The caller must hold the file's lock."""
 
     def attempt() -> T:
         seen = stamp_of(path)
@@ -426,7 +426,7 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Call ``attempt`` again as long as it raises ``after``. Raise ``Busy`` after 20 calls."""
+    """Call ``attempt`` until a call does not raise ``after``. Raise ``Busy`` after 20 failed calls."""
     for _ in range(_TRIES):
         try:
             return attempt()

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Return the items that are not done and whose dependencies are all done, in the order of ``work``."""
+    """Return the unfinished items whose dependencies are all done, in the order of ``work``."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Return each pair of an item and a dependency of this item that is not in ``work``."""
+    """Return each item with a dependency that is not in ``work``, as a pair."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Return each item that depends on a failed item, with the nearest failed item."""
+    """Return the items that depend on a failed item, each mapped to the nearest failed item."""
     # the caller leaves done items out: they no longer need their dependencies
     users = _users(work)
     front = [item for item in users if item in failed]
@@ -38,7 +38,7 @@ def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
 
 
 def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
-    """Return the items that depend on the item ``of``, directly or indirectly, in the order of ``work``."""
+    """Return the items that depend on the item ``of``, directly or through other items."""
     users = _users(work)
     front, seen = [of], {of}
     for item in front:
@@ -49,7 +49,7 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items, each after its dependencies, otherwise in the order of ``work``."""
+    """Return all items in the order of ``work``, but each item after its dependencies."""
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:

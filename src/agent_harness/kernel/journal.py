@@ -29,12 +29,12 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line. ``durable`` waits until it is on disk."""
+    """Append a record to a log as one line. With ``durable``, wait until the line is on disk."""
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append a text to a log as one line. Longer lines are cut."""
+    """Append a text to a log as one line of at most ``limit_bytes``."""
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -87,7 +87,8 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records added since the last call. Raise ``Refused`` or ``StateDamaged`` if reading fails."""
+        """Return the records added since the last call.
+        Raise ``Refused`` or ``StateDamaged`` if the log cannot be read."""
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])
@@ -113,7 +114,7 @@ class Follower:
         return News(records, damaged=len(lines) - len(records), anew=anew and began)
 
     def _is_another(self, found: os.stat_result, descriptor: int) -> bool:
-        """Return True if the file was replaced or truncated since the last read."""
+        """Return True if the log was replaced or truncated since the last read."""
         before, self._file = self._file, (found.st_dev, found.st_ino)
         grown = self._file == before and found.st_size >= self._offset
         return not (grown and (not self._offset or os.pread(descriptor, 1, self._offset - 1) == b"\n"))

@@ -18,7 +18,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 
 
 class Lease:
-    """Ownership of an item for a limited time. The holder must call ``must_stop`` before it uses the item."""
+    """Time-limited ownership of an item. Before each use of the item, the holder must call ``must_stop``."""
 
     __slots__ = ("claimed_at", "expires_at", "holder", "seconds", "token")
 
@@ -44,18 +44,18 @@ def grace_seconds(lease: Lease) -> float:
 
 
 def expired(lease: Lease, now: datetime) -> bool:
-    """Return True if another process may take the item, because the grace period after the lease's end is over."""
+    """Return True after the lease's end and grace period, when another process may take the item."""
     return now - timedelta(seconds=grace_seconds(lease)) >= lease.expires_at
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True if the holder must stop, because the grace period before the lease's end has begun."""
+    """Return True shortly before the lease's end, when the holder must stop."""
     margin = min(grace_seconds(lease), _length(lease.seconds) / 3)
     return now + timedelta(seconds=margin) >= lease.expires_at
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """Return the lease extended to ``seconds`` from ``now``. Raise ``LeaseLost`` if it has expired."""
+    """Return the lease with an end at least ``seconds`` after ``now``. Raise ``LeaseLost`` if the lease has expired."""
     if expired(lease, now):
         # another process may own the item
         raise LeaseLost(

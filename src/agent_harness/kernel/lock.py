@@ -33,7 +33,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. ``previous`` is the last holder, if that process died with the lock."""
+    """File lock. ``previous`` is the process that died while it held the lock, if any."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -43,7 +43,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``, or return a text that names its holder."""
+        """Take the lock and return ``None``. If the lock is taken, return a text that names its holder."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -70,7 +70,7 @@ class LockFile:
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock. The empty lock file stays."""
+        """Release the lock, and keep the empty lock file."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -78,7 +78,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the lock's holder, or ``None`` if the lock is free."""
+        """Return the process that holds the lock, or ``None`` if the lock is free."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -167,11 +167,11 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Previous holder, if that process died with the lock."""
+        """Process that died while it held the lock, if any."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Take the lock. Raise ``LockBusy`` if it stays taken."""
+        """Take the lock. Raise ``LockBusy`` if another process keeps the lock."""
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -224,13 +224,13 @@ class Lock:
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
-    """Return the directory that shell scripts use as the lock on ``root``."""
+    """Return the path of the directory that shell scripts create to lock ``root``."""
     key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of the lock on ``root``, or ``None`` if the lock is free or the holder is unknown."""
+    """Return the known holder of the lock on ``root``, or ``None``."""
     path = os.path.join(os.path.realpath(root), file)
     try:
         return LockFile(path).holder()
@@ -245,7 +245,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file. Return False if the lock is taken."""
+    """Lock an open file. Return False if the file is already locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -254,7 +254,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Wait for the lock on an open file. Return True if it was taken."""
+    """Wait for the lock on an open file. Return False if the wait exceeds ``timeout_seconds``."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 

@@ -34,7 +34,7 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """Lock that is held by whoever creates the directory ``path``."""
+    """Lock that a process takes by creating the directory ``path``."""
 
     __slots__ = ("_made", "_now", "path")
 
@@ -45,7 +45,7 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``, or return a text that names its holder."""
+        """Take the lock and return ``None``. If the lock is taken, return a text that names its holder."""
         if self._make():
             return None
         seen = _look(self.path)
@@ -84,7 +84,7 @@ class LockDirectory:
                 return
 
     def holder(self) -> Owner | None:
-        """Return the process that holds the lock directory, or ``None`` if no live process is recorded in it."""
+        """Return the live process that holds the lock directory, or ``None``."""
         seen = _look(self.path)
         return seen.owner if seen and seen.holder(self._now()) else None
 
@@ -126,7 +126,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State of a lock directory, or of a file in its place, at one moment."""
+    """State of a lock directory's path at one moment."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 

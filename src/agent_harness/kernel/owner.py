@@ -37,7 +37,6 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """Return the identity as a JSON object with members in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -79,7 +78,7 @@ def current() -> Owner:
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process with this pid, or ``None`` if there is no such process or it is a zombie."""
+    """Return the identity of the live process with this pid, or ``None``."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -87,7 +86,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process with this pid is running. Zombies do not count."""
+    """Return True if a process with this pid is running and is not a zombie."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -101,7 +100,7 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state of a process. ``dead`` needs proof, such as a pid that no longer exists."""
+    """Return the state of a process. The state is ``dead`` only with proof, such as a missing pid."""
     if owner.host != _host():
         # on another host: no proof is possible here
         return "unknown"
@@ -118,7 +117,7 @@ def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
 
 
 def processes_tagged(name: str, value: str) -> list[int]:
-    """Return the sorted pids of this user's processes whose initial environment contains ``name=value``."""
+    """Return the pids of this user's processes that started with ``name=value`` in their environment."""
     wanted = os.fsencode(f"{name}={value}")
     if not os.path.isdir(f"{_PROC}/self"):
         import psutil
@@ -136,7 +135,7 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent started this process, even indirectly."""
+    """Raise ``Refused`` if an agent started this process, directly or indirectly."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]
@@ -179,7 +178,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def environments() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of this process and the initial environment of each ancestor."""
+    """Yield the environment of this process, then the initial environment of each ancestor."""
     yield os.environ
     # the ancestors show who started a command, even if it removed its own variables
     above: int | None = os.getppid()

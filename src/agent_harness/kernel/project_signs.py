@@ -24,6 +24,6 @@ list without its file is recognised by its backup, or by its copy outside the fo
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:
-    """Return True if ``folder`` still contains a file that identifies a project of this kind."""
+    """Return True if ``folder`` still has a file by which the harness recognizes a ``kind`` project."""
     names = [name for known, names in SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)

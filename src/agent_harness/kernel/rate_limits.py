@@ -71,7 +71,6 @@ class RateLimit:
         self.told_until = told_until  # what the provider says, where that is too late to wait for
 
     def seconds_left(self, now: datetime) -> float:
-        """Return the seconds until the rate limit ends, or 0 if it has ended."""
         return max(0.0, (self.until - now).total_seconds())
 
     def as_record(self) -> JsonObject:
@@ -86,7 +85,7 @@ class RateLimit:
         }
 
     def as_notice(self) -> JsonObject:
-        """Return the limit as JSON: the account, the end in UTC and local time, and the command that lifts it."""
+        """Return the rate limit as JSON for the user, with the command that lifts the limit."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until),
@@ -112,12 +111,11 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a limit as text for the user."""
+    """Return the end of a rate limit as text for the user."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
 def clearing(account: str) -> str:
-    """Return the command that lifts the rate limit of an account."""
     from shlex import quote
 
     return f"harness limits clear {quote(account)}"
@@ -132,7 +130,7 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, and the source of this number."""
+    """Return the seconds until the harness asks the provider again, and the source of this number."""
     from agent_harness.kernel import retry
 
     reset = clock.parse(resets_at)
@@ -166,7 +164,7 @@ class LimitClock:
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
-        """Return the account's current rate limit, or ``None`` if the account may be used."""
+        """Return the account's rate limit, or ``None`` if no limit applies now."""
         found = self._read(account)
         now = self._now()
         if found and _has_jumped(found, now):
@@ -186,7 +184,7 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record a refusal by the provider, and return the account's rate limit after it."""
+        """Record that the provider refused a request, and return the account's rate limit."""
         made: list[RateLimit] = []
 
         def act() -> RateLimit:
@@ -211,7 +209,7 @@ class LimitClock:
         shown: RateLimit | None = None,
         by: str | None = None,
     ) -> bool:
-        """Lift the rate limit of an account. Return True if there was one."""
+        """Lift the rate limit of an account. Return True if a limit was lifted."""
         if noted_before and self._read(account) is None:
             return False
         _unkept.pop(account, None)
@@ -235,7 +233,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return when the account may be used again, if this was decided after ``seen``."""
+        """Return the end of the account's rate limit if the limit changed after ``seen``, else ``None``."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None
@@ -247,7 +245,7 @@ class LimitClock:
     # -- throttles
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the account's throttle, or ``None`` if no agent has to wait."""
+        """Return the account's throttle, or ``None`` if no throttle applies now."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -259,7 +257,7 @@ class LimitClock:
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return the seconds until one more agent may start, or ``None`` if a working agent must end first."""
+        """Return the seconds until another agent may start, or ``None`` while too many agents work."""
         from agent_harness.kernel.host import throttles
 
         throttle = self.throttle(account, most)
@@ -269,7 +267,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """Record the start of an agent in the account's throttle. Call this only within ``host.choosing``."""
+        """Record in the account's throttle that an agent starts. The caller must hold ``host.choosing``."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -325,11 +323,11 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the stored limits and lifts of all accounts, for ``adopt`` on another machine."""
+        """Return the stored rate limits and lifts of all accounts, which another machine can ``adopt``."""
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store a limit from another machine if it is newer than the local record."""
+        """Store another machine's rate limit if that limit is newer than the local record."""
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
         if at is None or not self._place(make=True):

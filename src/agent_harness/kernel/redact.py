@@ -142,7 +142,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask each token in a known provider's format."""
+    """Mask every token that has the format of a known provider."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -151,7 +151,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` or ``Basic``, unless it looks like an ordinary word."""
+    """Mask the text after ``Bearer`` or ``Basic`` if the text looks like a credential."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]
@@ -173,7 +173,7 @@ _NO_VALUES = {"", "none", "null", "true", "false"}
 
 
 def _named_values(text: str) -> str:
-    """Mask the value in ``NAME=value``, ``name: value`` and ``"name": "value"`` if the name suggests a secret."""
+    """Mask the value of a named field, such as ``name: value``, if the name suggests a secret."""
     parts: list[str] = []
     at = 0
     while found := _NAMED.search(text, at):

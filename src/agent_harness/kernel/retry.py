@@ -15,7 +15,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the seconds to wait after a failed attempt. The first attempt has number 1."""
+    """Return the seconds to wait after the failed attempt with this number, counted from 1."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
     wait = base
@@ -27,7 +27,7 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds that a ``Retry-After`` header states, or ``None`` if it is invalid."""
+    """Return the seconds that a ``Retry-After`` header states, or ``None`` for an invalid header."""
     if not isinstance(text, str) or len(text) > 100:
         return None
     text = text.strip()
@@ -96,7 +96,7 @@ _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NU
 
 
 class Wait:
-    """Wait that a text states, by its length or its end."""
+    """Waiting time from a text, given as a length or as an end."""
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -108,18 +108,18 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the wait that a text states, in whole seconds, or ``None``."""
+    """Return the waiting time that a text states, in whole seconds, or ``None``."""
     seconds = _stated(text, now)
     return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
 
 
 def later_end(text: str, now: datetime) -> datetime | None:
-    """Return the end of a stated wait that exceeds the maximum, otherwise ``None``."""
+    """Return the end of the waiting time in a text if this time exceeds the maximum, else ``None``."""
     return too_late(_stated(text, now), now)
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the end of a wait that is longer than the maximum, otherwise ``None``."""
+    """Return the end of a waiting time that exceeds the maximum, else ``None``."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -133,7 +133,7 @@ def _stated(text: str, now: datetime) -> float | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """Return the last wait that a text states, or ``None``."""
+    """Return the last waiting time in a text, or ``None``."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait

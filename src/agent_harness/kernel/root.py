@@ -40,7 +40,7 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error for a command that finds no project of its kind."""
+    """Return the error that says that the current folder is not a ``kind`` project."""
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -49,7 +49,7 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above a start folder, or ``None``."""
+    """Search the start folders and their parent folders for a project. Return ``None`` if there is no project."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -78,7 +78,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of a task list in the state folder, or ``None``."""
+    """Return the path of the task list's copy in the state folder, or ``None``."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
@@ -87,7 +87,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True unless the harness has already run in the folder's repository."""
+    """Return True if the harness has never run in the folder's repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -131,7 +131,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents."""
+    """Yield a folder and all its parent folders."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

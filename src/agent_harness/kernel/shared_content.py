@@ -14,7 +14,7 @@ _COARSE_NS = 2_000_000_000  # the same, for a disk that stores whole seconds
 
 
 class SharedContent:
-    """Content of a file that is read again only after a change."""
+    """Cached content of a file, which is read again only after the file has changed."""
 
     __slots__ = ("_at", "_content", "_path", "_stamp")
 
@@ -25,7 +25,7 @@ class SharedContent:
         self._at = 0.0
 
     def read(self, *, again: bool = False) -> bytes:
-        """Return the file's content. ``again`` forces a new read."""
+        """Return the file's content. With ``again``, read the file even without a change."""
         began, now = time.monotonic(), time.time_ns()
         stamp = files.stamp_of(self._path)
         if again or stamp is None or stamp != self._stamp or began - self._at > _SECONDS:

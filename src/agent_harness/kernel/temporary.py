@@ -44,7 +44,7 @@ class TemporaryFolder:
 
 
 def sweep() -> int:
-    """Remove the temporary folders whose owners have exited, and return the number of removed folders."""
+    """Remove the temporary folders of exited processes. Return the number of removed folders."""
     place = tempfile.gettempdir()
     with suppress(OSError):
         return sum(_swept(os.path.join(place, name)) for name in os.listdir(place) if name.startswith(PREFIX))
@@ -97,7 +97,7 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder or a symbolic link, if it exists."""
+    """Remove the file, folder or symbolic link at ``path``, if any."""
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
     else:
@@ -106,7 +106,7 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder. Return True if it no longer exists."""
+    """Remove a folder. Return True if the folder is gone."""
     # never through a symbolic link; no other process may use the folder meanwhile
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):

@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return a replacement for characters that an encoding lacks (``codecs`` error handler)."""
+    """Return a replacement for characters that the output encoding lacks, as a ``codecs`` error handler."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -87,7 +87,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return the text as a stream (default stdout) can print it."""
+    """Return the text in a form that the stream (default stdout) can print."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -109,7 +109,7 @@ def _columns_of(letter: str) -> int:
 
 
 def fitted(line: str, columns: int) -> str:
-    """Return the longest beginning of a printable line that fits into ``columns`` columns."""
+    """Return as much of the line's beginning as fits into ``columns`` columns."""
     if line.isascii():
         return line[:columns]
     used = 0
@@ -121,7 +121,7 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return the line, cut after a word so that it fits into ``columns``."""
+    """Cut a line after a word if the line exceeds ``columns``."""
     if width(line) <= columns:
         return line
     most = fitted(line, max(0, columns - len(MORE)))
@@ -141,7 +141,7 @@ def padded(line: str, columns: int) -> str:
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines as a stream can print them, wrapped at words on a terminal."""
+    """Yield lines that the stream can print, wrapped at words on a terminal."""
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
         found = shown(line, stream)

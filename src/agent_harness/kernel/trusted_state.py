@@ -29,14 +29,14 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the state folder of the project at ``place``, or ``None`` if it is missing."""
+    """Return the state folder of the project at ``place``, or ``None`` if this folder is missing."""
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     # in an agent's sandbox, a folder that can only be read is enough
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Create the project's state folder. Return it, and a warning if it is not the default folder."""
+    """Create the state folder. Return the folder, and a warning if the folder is not the default."""
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
@@ -52,7 +52,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Record the project's path, kind and last use in its state folder, at most once a day."""
+    """Update the record of the project in its state folder, at most once a day."""
     path = os.path.join(folder, PLACE)
     try:
         if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
@@ -88,7 +88,7 @@ class Place:
 
 
 def places() -> list[Place]:
-    """Return the state folders of this user's projects, the most recently used first."""
+    """Return the state folders of this user's projects, most recently used first."""
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     # sandboxed commands leave folders without a record among the temporary files
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
@@ -132,7 +132,7 @@ def _place(folder: str) -> Place:
 
 
 def forget(place: Place) -> None:
-    """Remove the state of a deleted project. Raise ``Refused`` if the project still exists or is unknown."""
+    """Remove the stored state of a deleted project. Raise ``Refused`` if the project may still exist."""
     if place.path is None:
         raise Refused(
             f"{place.folder} does not record which project it belongs to",
@@ -151,7 +151,7 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder ``name`` that this user's projects share, or ``None`` if none is usable."""
+    """Return the folder ``name`` that this user's projects share, or ``None`` without a usable folder."""
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
         try:
@@ -165,7 +165,7 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """Return a new path for data that is removed from a project, or ``None``."""
+    """Return a new path for data that the harness removes from a project, or ``None``."""
     from agent_harness.kernel import clock
 
     home = of_user("removed", project=project)
@@ -174,7 +174,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move away the state of an earlier project at ``place``, and return its new path."""
+    """Move an earlier project's state away, and return the new path of the state."""
     folder = existing(place, project)
     to = removed(project) if folder else None
     if folder is None or to is None:
@@ -191,7 +191,7 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return the path of a subfolder, which is created if it is missing."""
+    """Return the path of the subfolder ``name``, and create the folder if it is missing."""
     path = os.path.join(folder, name)
     if os.path.islink(path):
         os.unlink(path)
@@ -200,7 +200,7 @@ def made_inside(folder: str, name: str) -> str:
 
 
 def name_of(place: str) -> str:
-    """Return the name of a project's state folder: the escaped path, or a digest of it."""
+    """Return the name of the state folder for the path ``place``."""
     real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:

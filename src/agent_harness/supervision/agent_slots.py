@@ -13,7 +13,7 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Return a slot for an agent of ``account``, or a text that says why none is free."""
+    """Return a slot for an agent of ``account``, or a text that says why no slot is free."""
     # ``harness limits --host`` shows ``told``
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute

@@ -30,7 +30,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for a run whose agents are rate-limited or have no free slot."""
+    """Rules for a run whose agents are rate-limited or have no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -54,7 +54,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Selector of the next agent to start. The order of ``agents`` is the order of preference."""
+    """Selector of the next agent to start. Earlier agents in ``agents`` are preferred."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent with a free slot and no rate limit. Raise ``LimitInForce`` if there is none."""
+        """Return the first agent with a free slot and no rate limit. Raise ``LimitInForce`` if no agent can start."""
         if found := self._found:
             self._found = None
             return found
@@ -105,7 +105,7 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the agent to start, after a wait if the policy allows one."""
+        """Return the next agent to start. Wait for an agent if the policy allows waiting."""
         try:
             return self.choose()
         except LimitInForce as refusal:
@@ -144,7 +144,7 @@ class Dispatcher:
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent can be started. Return False if the user stops the wait."""
+        """Wait until an agent can start. Return False if the user stops the wait."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -180,7 +180,7 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the agents that can be started, in order. Raise ``ToolMissing`` if the first one cannot."""
+    """Return the usable agents in the given order. Raise ``ToolMissing`` if the first agent cannot start."""
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)

@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """Request to stop the run, made by a signal or by the user."""
+    """Request to stop the run, from a signal or from the user."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
         # ``told`` is printed after each signal; if it is None, a text that fits the current operation
@@ -38,11 +38,11 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` after a signal or a pause request. Before that, return ``None``."""
+        """Return ``"user_pause"`` after a signal or a pause request, otherwise ``None``."""
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for ``seconds``. Return False as soon as a stop is requested."""
+        """Wait for ``seconds``. Return False if a stop request ends the wait."""
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -55,7 +55,7 @@ class Stop:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Record signals during the block without raising ``KeyboardInterrupt``."""
+        """During the block, record signals instead of raising ``KeyboardInterrupt``."""
         self._held += 1
         try:
             yield
@@ -64,7 +64,7 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``. Its first signal raises no exception."""
+        """Mark a block that polls ``requested``, so that the first signal raises no exception."""
         self._listening += 1
         self._waits = waits
         try:
@@ -74,7 +74,7 @@ class Stop:
             self._waits = False
 
     def _answer(self) -> str:
-        """Return the sentence that tells the user the effect of the last signal."""
+        """Return a sentence for the user about the effect of the last signal."""
         if self._told or self._held:
             return self._told or IS_WRITTEN
         if self._asked > 1:
@@ -98,7 +98,7 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """Call ``make_room`` after each signal in the block, before the harness prints its effect."""
+    """During the block, call ``make_room`` after each signal and before the harness's message."""
     # so that a full-screen display can clear space
     _ANNOUNCED.append(make_room)
     try:
@@ -112,7 +112,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Yield a ``Stop`` that receives the termination signals during the block."""
+    """Yield a ``Stop`` that records termination signals during the block."""
     # works only in the main thread
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
@@ -121,7 +121,7 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call ``handler`` for these signals during the block, then restore the previous handlers."""
+    """Handle these signals with ``handler`` during the block, then restore the previous handlers."""
     # an ignored signal stays ignored, as ``nohup`` requires
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]

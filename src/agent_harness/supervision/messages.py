@@ -32,19 +32,19 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """Text for the agent, which says that a person sent the message."""
+        """Message text for the agent, which names a person as the sender."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending messages of the user, for all sessions or for one ``item``."""
+    """Messages that the user has written for all sessions or for one ``item``."""
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
         self._all = Path(home, FOLDER) if home else None
         self._own = Path(home, FOLDER, digest.sha256(item.encode())[:24]) if home and item is not None else None
 
     def waiting(self) -> Sequence[PersonMessage]:
-        """Return the pending messages, oldest first. Invalid message files are skipped."""
+        """Return the readable pending messages, oldest first."""
         paths = [
             path for folder in (self._all, self._own) if folder and folder.is_dir() for path in folder.glob("*.json")
         ]
@@ -57,7 +57,7 @@ class PersonsMessages:
             message.path.unlink()
 
     def leave(self, text: str, *, by: str) -> PersonMessage:
-        """Write a message for the agent, and return it. ``by`` names the sender."""
+        """Store a message for the agent, and return the message. ``by`` names the sender."""
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
             raise UsageError(

@@ -24,7 +24,7 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request to steer or stop the agent."""
+    """A monitor's request to steer or stop the agent."""
 
     # ``steer`` only sends the message, ``wrap_up`` asks the agent to end its work, ``stop`` ends the agent now.
 
@@ -36,7 +36,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Changed files of the project, each with a stamp that changes with its content."""
+    """The project's changed files, each with a value that changes with the file's content."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -60,11 +60,11 @@ class Monitor(ABC, Generic[State]):
         """Return the next state and the requested interventions. ``event`` is None if only time has passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """Return True if ``step`` needs the list of changed files for this event."""
+        """Return True if ``step`` needs the changed files for this event."""
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the session time in seconds at which ``step`` must run without an event, or None."""
+        """Return the session time in seconds at which to call ``step`` without an event, or None."""
         return None
 
 
@@ -84,7 +84,7 @@ class Watch:
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Pass ``event`` to all monitors, and return the interventions that are due."""
+        """Pass ``event`` to all monitors, and return the resulting interventions."""
         # after a stop, nothing more is due; after a final wrap-up, only a stop
         if self.stopped:
             return ()
@@ -114,7 +114,7 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Monitor that warns after ``warning_seconds`` and stops after ``timeout_seconds``."""
+    """Monitor that warns the agent after ``warning_seconds`` and stops the session after ``timeout_seconds``."""
 
     # The state is the number of messages sent (0 to 2).
 
@@ -160,7 +160,7 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Monitor of the context window. Each threshold causes at most one message per session."""
+    """Monitor of the context window, which sends at most one message for each threshold."""
 
     # The state is the highest threshold passed (0 to 3), even after a compaction.
 
@@ -197,7 +197,7 @@ TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """Cost limit in US dollars, with the amount that earlier sessions spent."""
+    """Cost limit in US dollars, with the cost of earlier sessions."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
@@ -205,14 +205,14 @@ class BudgetLimit:
     elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """Return the total cost in US dollars, with earlier sessions and other workers."""
+        """Return the cost in US dollars, including earlier sessions and other workers."""
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Monitor of the session's cost."""
+    """Monitor that keeps the session within its cost limits."""
 
     # A call without a known price counts at ``SAMPLE_PRICE``, which the stop message then mentions.
 

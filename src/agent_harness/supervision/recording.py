@@ -27,7 +27,7 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Cassette of a session's turns in a file, with events, times and file changes."""
+    """Recording of a session's turns in a file, with events, times and file changes."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event, except ``Finished``, which ``close`` records."""
+        """Record an event other than ``Finished``, which ``close`` records."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
@@ -85,7 +85,7 @@ class Recording:
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the file changes and the end of the turn."""
+        """Record the turn's file changes and the end of the turn."""
         # only after all processes of the agent have ended
         for step in self._steps():
             self._write(step)
@@ -175,7 +175,7 @@ class TextTail:
 
 
 class KeyMask:
-    """Masker of private keys in text that may arrive one line at a time."""
+    """Filter that masks private keys in text, even if the text arrives line by line."""
 
     def __init__(self) -> None:
         self._lines_left = 0
@@ -198,7 +198,7 @@ class KeyMask:
 
 
 class Transcript:
-    """Transcript of a session as a text file, to which each turn is appended."""
+    """Session transcript as a text file, which grows with each turn."""
 
     # beyond ``limit_bytes``, only the end of the text is written; after a write error, ``problem`` says why
 
@@ -217,7 +217,7 @@ class Transcript:
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Write the text that is still in memory, and close the file."""
+        """Write the buffered text, and close the file."""
         if self._descriptor is None:
             return
         if self._room <= 0:

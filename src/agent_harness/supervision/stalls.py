@@ -42,7 +42,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Commands and test runs seen in a session."""
+    """Numbers of commands and test runs in a session."""
 
     told_commands: int = 0  # in the agent's text
     called_commands: int = 0  # in tool calls
@@ -81,7 +81,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Series of identical tool calls with identical answers."""
+    """Series of identical tool calls with identical results."""
 
     call: str = ""
     answer: str | None = None
@@ -89,7 +89,7 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """Return the series after this event. A different call or answer starts a new series."""
+        """Return the series with this event added. A different call or result starts a new series."""
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)
@@ -222,14 +222,14 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, with ``#`` for varying parts, or None."""
+    """Return the error in an output line, or None. Varying parts become ``#``."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Number of times that each error occurred in the agent's text and in tool results."""
+    """Number of occurrences of each error in the agent's text and in tool results."""
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results
@@ -239,7 +239,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Monitor that warns once if ``max_repeated`` commands ended with the same error. It never stops the session."""
+    """Monitor that warns once if ``max_repeated`` commands in a session end with the same error."""
 
     max_repeated: int = 5
     message: str = TEXT

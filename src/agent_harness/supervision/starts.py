@@ -21,7 +21,7 @@ The project needs a limit because agents can add and rename items."""
 
 
 class StartCount:
-    """Number of agent starts for one item since the user last allowed more."""
+    """Count of agent starts for one item since the user last allowed further starts."""
 
     # The limit at the first counted start still applies: an agent gains nothing by raising the limit in a project file.
 
@@ -35,7 +35,7 @@ class StartCount:
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Record an agent start on disk, before the agent starts. Raise ``StartsUsedUp`` at the limit."""
+        """Record an agent start before the agent starts. Raise ``StartsUsedUp`` at the limit."""
         if refusal := self._over(1):
             raise refusal
         line = {"at": clock.timestamp(), "item": self._item, "run": run_id, "most": self._most}
@@ -65,7 +65,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows more agent starts. All counts then begin again at 0."""
+    """Record that the user allows more agent starts, so that every count restarts at 0."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

@@ -30,7 +30,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Signs in the agent's output that a test file was run."""
+    """Evidence in the agent's output that a test file was run."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -38,7 +38,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output names the test file and has a test runner's result line."""
+        """True if the output contains the test file's name and a test runner's result line."""
         return self.named and self.result is not None
 
     @property
@@ -121,7 +121,7 @@ def supervise(
     recording: Recording | None = None,
     messages: PersonsMessages | None = None,  # sent within a second to an agent that can be steered
 ) -> Outcome:
-    """Run one agent turn to its end, and return its outcome. All processes of the agent have then exited."""
+    """Run one agent turn, and return the outcome after all agent processes have exited."""
     # a refusal that ends the turn goes to the rate-limit clock; a successful turn removes it
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
@@ -157,7 +157,7 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Store a refusal in the rate-limit clock, or remove it after success, and return the outcome."""
+    """Update the account's stored rate limit after a turn, and return the outcome."""
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -176,7 +176,7 @@ SILENT_TEXT = "The agent showed no activity for {seconds:g} s."
 
 
 class Silence:
-    """Limit on the time between two events, except while a tool call is open."""
+    """Limit on the time without events, except during an open tool call."""
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
         self._limit = limit_seconds
@@ -189,7 +189,7 @@ class Silence:
 
     @property
     def ends_at(self) -> float | None:
-        """Time (``time.monotonic``) at which the silence becomes too long, or None."""
+        """Time (``time.monotonic``) at which the silence exceeds its limit, or None."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -197,7 +197,7 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """Usage, evidence, refusal and end of a turn so far."""
+    """State of a turn so far, from the events of the agent."""
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
         self._model = model
@@ -235,7 +235,7 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return the reason and the message of a turn that the agent ended."""
+        """Return the reason and the message for a turn that the agent ended itself."""
         # ``rate_limited``: the agent did not continue to work after the refusal
         finished = self.finished
         if finished is None:
@@ -264,7 +264,7 @@ _DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTerms:
-    """Settings of one turn. Durations are real seconds, after ``HARNESS_TIME_SCALE`` was applied."""
+    """Settings of one turn. Durations are already scaled by ``HARNESS_TIME_SCALE``."""
 
     steerable: bool
     interruptible: bool
@@ -409,7 +409,7 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """Send the user's pending messages in order, up to the first that the agent does not accept."""
+        """Send pending messages to the agent in order, until the agent does not accept a message."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return

@@ -22,7 +22,7 @@ def work_queue(pool: str) -> str:
 
 
 def slice_queue(host: str) -> str:
-    """Return the Temporal task queue from which a machine takes slices of its long tasks."""
+    """Return the name of the Temporal task queue for a machine's slices of long tasks."""
     return f"harness.lth.{host}"
 
 

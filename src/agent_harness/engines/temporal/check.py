@@ -25,7 +25,7 @@ SECONDS = 60.0
 
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
-    """Return the result of ``harness engine check``."""
+    """Check the Temporal server and the git remote, and return the result as JSON."""
     # the check leaves nothing on the server or the remote
     rows: list[JsonObject] = []
     loop = LoopThread()
@@ -67,7 +67,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Return whether the remote accepts private refs, as a row of the check's result."""
+    """Return a result row that says whether the remote accepts private refs."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)

@@ -57,7 +57,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """Event loop in a separate thread, which runs coroutines for synchronous code until it is closed."""
+    """Event loop thread that runs coroutines for synchronous code."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -40,7 +40,7 @@ OFFERS = 4
 
 
 class TemporalEngine:
-    """Engine that gives jobs to ``harness worker`` processes in a pool. See ``parallel/engine.py`` for its methods."""
+    """Engine that gives jobs to ``harness worker`` processes. ``parallel/engine.py`` documents its methods."""
 
     is_local = False
 
@@ -107,7 +107,7 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """Watch a job until its ``result.json`` is written or the job is lost."""
+        """Wait until the job's ``result.json`` exists or the job is lost."""
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
@@ -133,7 +133,7 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Offer a job to the pools in order, and return the message that announces its result."""
+        """Offer a job to each pool in order. Return the message that announces the job's result."""
         # SC-56
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
@@ -174,7 +174,7 @@ class TemporalEngine:
             self._tell(f"{job_id}: work that does not count was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Repeat ``act`` until the server and the git remote can be reached, and return its result."""
+        """Retry ``act`` while the server or the git remote is unreachable. Return the result of ``act``."""
         while True:
             try:
                 return await act()
@@ -230,7 +230,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Store the heartbeats of the worker that runs the job, until this coroutine is cancelled."""
+        """Store the heartbeats of the job's worker until this coroutine is cancelled."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -305,13 +305,13 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Return the reason why the workers refused a job, or None if the job failed for another reason."""
+    """Return the workers' reason to refuse a job, or None if no worker refused the job."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """Return the remote's URL for the workers. Raise ``PreflightFailed`` if it contains a password."""
+    """Return the remote's URL for the workers. Raise ``PreflightFailed`` if the URL contains a password."""
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
         url = name

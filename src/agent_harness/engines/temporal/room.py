@@ -39,18 +39,18 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return why no further agent should start on this machine, or None if one can."""
+        """Return the shortage that prevents another agent on this machine, or None."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True, at most once a minute, if a job should be returned because memory is short."""
+        """Return True if the worker must return a job for lack of memory, at most once a minute."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return a message, at most once a minute, if a shortage prevents a further job."""
+        """Return a message, at most once a minute, if a shortage prevents another job."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
@@ -72,7 +72,7 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a job slot, or None if no slot is free or the machine lacks resources."""
+        """Return a job slot, or None if all slots are taken or the machine lacks resources."""
         # while no job runs, one may start even so
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):

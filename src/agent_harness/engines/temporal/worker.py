@@ -84,7 +84,7 @@ class WorkerTerms:
 
 
 class RemoteWorker:
-    """One ``harness worker`` process, from its start until a signal stops it."""
+    """The ``harness worker`` process, which runs jobs until a signal arrives."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._terms = terms
@@ -99,7 +99,7 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run the worker until a signal arrives. Raise ``Busy`` if the folder has another worker."""
+        """Run the worker until a signal arrives. Raise ``Busy`` if another worker uses the folder."""
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
@@ -122,7 +122,7 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. A second call saves the running jobs at once."""
+        """Start to shut down the worker. On a second call, save the running jobs immediately."""
         # SC-54
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
@@ -158,7 +158,7 @@ class RemoteWorker:
         self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End git transfers that outlast the wrap-up time, or that hang after a second signal."""
+        """After a stop signal, end the git transfers that take too long."""
         # SC-54
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
@@ -198,7 +198,7 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print why no further job is accepted. If memory is short, return the youngest job."""
+        """Report a shortage on this machine. If memory is short, return the youngest job to the pool."""
         # SC-41
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
@@ -214,7 +214,7 @@ class RemoteWorker:
 
     @activity.defn(name=CARRY_OUT)
     async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one try of a job, and return the message that announces its result."""
+        """Run one try of a job. Return the message that announces the result."""
         info = activity.info()
         slot = self._free.get_nowait()
         task = JobTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
@@ -256,7 +256,7 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up what a killed worker left in this folder."""
+        """Clean up this folder after a killed worker."""
         # after a stop signal, the next worker in the folder does the rest
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
@@ -270,7 +270,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """End the processes that a killed worker left in this folder, and push the work in the workspaces."""
+        """End a killed worker's processes, and push the unfinished work in its workspaces."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -316,7 +316,7 @@ class RemoteWorker:
 
 
 class JobTry:
-    """Execution of a job by this worker, in its own thread."""
+    """One try of a job by this worker, in its own thread."""
 
     def __init__(
         self,
@@ -354,20 +354,20 @@ class JobTry:
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool, where another worker can take it."""
+        """Save the job's work, and return the job to the pool for another worker."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """End the job's processes immediately, without a wait for the git remote."""
+        """End the job's processes immediately, and do not wait for the git remote."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """Return a heartbeat of at most about one kilobyte."""
+        """Return the state of the try as a small heartbeat message."""
         # with new rate limits, because other workers must observe them
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
@@ -378,7 +378,7 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Run the try, and return the message that announces its result."""
+        """Run the try, and return the message that announces the result."""
         # ``JobRefused``: this worker must not run the job; ``HarnessError``: the job goes back to the pool
         self._refuse_foreign()
         project = str(self._head["project"])
@@ -417,7 +417,7 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait for free disk space. Raise ``HarnessError`` to return the job to the pool."""
+        """Wait for free disk space. Raise ``HarnessError`` if the job must return to the pool."""
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
             self.leave("")
@@ -434,7 +434,7 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Save the job's work if that is due, and return True if the job must stop."""
+        """Save the job's work at intervals. Return True if the job must stop."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -452,7 +452,7 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the job's work, and push it in a separate thread."""
+        """Take a snapshot of the job's work. Push the snapshot in a separate thread."""
         # so that a stop never waits for the remote
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
@@ -477,7 +477,7 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Push the job's work and the try's cost, after the job's processes have ended."""
+        """Push the remaining work and the cost of the try, after the job's processes have ended."""
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         home, workspace = Git(job.home), Workspace(job.workspace)
@@ -497,7 +497,7 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Repeat ``act`` until the git remote can be reached, and return its result."""
+        """Retry ``act`` while the git remote is unreachable. Return the result of ``act``."""
         for _ in range(360):
             try:
                 return act()
@@ -540,7 +540,7 @@ def _free(folder: str) -> int:
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the repository that stands for the project on this machine, and create it if missing."""
+    """Return this machine's repository for the project, and create the repository if it is missing."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
@@ -552,7 +552,7 @@ def _stand_in(folder: str) -> Git:
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Run a worker for other machines' jobs until a signal ends the worker. Return the exit code."""
+    """Run jobs of other machines until a signal arrives. Return the exit code."""
     logging.getLogger(
         "temporalio.activity"
     ).disabled = True  # it would print a traceback for errors that are reported in a line

@@ -56,7 +56,7 @@ class JobWorkflow:
 
     @workflow.signal
     def stop(self, why: str) -> None:
-        """Cancel the job's activity. Its worker then wraps up and reports its work."""
+        """Cancel the job's activity, so that its worker wraps up and reports the work."""
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()

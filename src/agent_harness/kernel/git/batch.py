@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """Running ``git cat-file`` process that answers queries until ``close``."""
+    """Running ``git cat-file`` process, which answers queries about git objects."""
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -44,11 +44,11 @@ class Batch:
         self._until = 0.0
 
     def look(self, name: str) -> Found | None:
-        """Return the id, kind and size of the object that a revision refers to, or ``None`` if there is none."""
+        """Return the id, kind and size of the object that a revision names, or ``None``."""
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the object that a revision refers to and its content, or ``None``."""
+        """Return the object that a revision names, together with its content, or ``None``."""
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 

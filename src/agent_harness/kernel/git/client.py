@@ -44,8 +44,6 @@ COMPARING = frozenset({"diff-tree"})
 
 
 class Git:
-    """One git repository."""
-
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
         self._repository: Repository | None = None
@@ -100,7 +98,7 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Run a git command and return its output. ``check`` raises ``GitFailed`` if the command fails."""
+        """Run a git command and return its output. With ``check``, raise ``GitFailed`` if the command fails."""
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -126,7 +124,7 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a git directory with the harness's settings. This thread's git calls use it during the block."""
+        """Open a temporary git directory, in which this thread's git calls run during the block."""
         shared = getattr(self._open, "view", None)
         # git keeps the descriptors in ``inherit`` open, so an open view cannot be reused for them
         if shared is not None and not inherit:
@@ -141,7 +139,6 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of git objects."""
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
@@ -156,7 +153,7 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree for one operation during the block."""
+        """Hold the operation lock of this work tree during the block."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
@@ -191,7 +188,7 @@ class Git:
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit that a ref or revision refers to, or ``None`` if there is no such commit."""
+        """Return the commit that a ref or revision names, or ``None``."""
         with self.objects() as objects:
             return objects.named(name)
 
@@ -207,7 +204,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the uncommitted changes, with the letters of ``git status``."""
+        """Return the uncommitted changes, with status letters as in ``git status``."""
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -228,7 +225,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``older`` is an ancestor of ``newer``, or if both are the same commit."""
+        """Return True if ``older`` is an ancestor of ``newer`` or the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -246,7 +243,7 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry of each file that differs between two commits or trees."""
+        """Return the old and new tree entry of each file that differs between two commits or trees."""
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
@@ -268,12 +265,12 @@ class Git:
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
-        """Return the name of an unfinished git operation, such as a merge or a rebase, or ``None`` if there is none."""
+        """Return the name of the unfinished git operation, such as a rebase, or ``None``."""
         found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch's name, or ``None`` if there is none."""
+        """Return the default branch's name, or ``None`` if no default branch is known."""
         # C25
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
@@ -281,7 +278,7 @@ class Git:
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of ``branch`` (default: the checked-out one), or ``None`` without settings for it."""
+        """Return the remote branch that git's settings name as upstream of ``branch``, or ``None``."""
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -290,7 +287,7 @@ class Git:
         return Upstream(remote, merge)
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits between ``base`` and ``tip`` that local tracking refs show on a remote."""
+        """Return the commits after ``base`` up to ``tip`` that a remote-tracking ref already contains."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -298,26 +295,25 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Point a ref to ``new``, or delete it. Raise ``GitFailed`` if it does not point to ``old``."""
+        """Set or delete a ref. Raise ``GitFailed`` if the ref does not point to ``old``."""
         # an empty ``old`` means that the ref must not exist
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
     def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Create a commit object with the user's identity and return its id. No ref points to the new commit yet."""
+        """Create a commit object that no ref points to yet, with the user's identity. Return the commit's id."""
         words = [word for parent in parents for word in ("-p", parent)]
         variables = self.identity_variables()
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the environment variables for author and committer."""
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user, or of the harness if the git settings lack one of them."""
+        """User's name and email address from the git settings, or the harness's name and address."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -329,11 +325,10 @@ class Git:
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of the git filters in use that only the repository's own settings define."""
         return settings.local_filters(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the current settings, hooks and info files as a JSON record, from which they can be restored."""
+        """Return the git settings, hooks and info files as a JSON record for a later restore."""
         return settings.record(self.repository)
 
     def push(
@@ -366,7 +361,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return the commit of each branch and tag of a remote, by ref name, or {} if the remote is unreachable."""
+        """Return the commit of each remote branch and tag, by ref name, or {} if the remote is unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -374,8 +369,7 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return the object id of each ref of a remote that matches ``pattern``, by ref name. Raise ``GitFailed`` if
-        the remote is unreachable."""
+        """Return the object id of each remote ref that matches ``pattern``, by ref name."""
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
         if not listed.ok:

@@ -155,7 +155,7 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """Return the view's ``git cat-file`` process. It starts on the first call and ends with the view."""
+        """Return the view's ``git cat-file`` process, which the first call starts."""
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}
@@ -174,7 +174,7 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view. ``check`` raises ``GitFailed`` if the command fails."""
+        """Run a git command in the view. With ``check``, raise ``GitFailed`` if the command fails."""
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
         variables = {**environment(), **self._places(tree, index), **(env or {})}
@@ -205,7 +205,7 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the git directory, and create it if it is missing."""
+    """Return the ``harness`` folder in the git directory, and create the folder if it is missing."""
     folder = f"{repository.git_dir}/harness"
     try:
         os.mkdir(folder, 0o700)
@@ -248,7 +248,7 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of git calls: no ``GIT_*`` variables of the caller, no prompts, no network access."""
+    """Return the environment of git calls, which prevents prompts and network access."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",
@@ -272,7 +272,7 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a session of its own. Raise ``TimedOut`` after the time limit."""
+    """Run git in a new process session. Raise ``TimedOut`` after the time limit."""
     command = [_git(), *words]
     process = subprocess.Popen(
         command,
@@ -333,7 +333,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _disk(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return the git settings that ``git init`` would derive from the file system of ``folder``."""
+    """Return the git settings that depend on the file system of ``folder``, such as ``core.fileMode``."""
     trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
     found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
     shutil.rmtree(trial, ignore_errors=True)

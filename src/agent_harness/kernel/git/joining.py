@@ -18,14 +18,14 @@ from agent_harness.kernel.redact import redact
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """Tree that results from a merge, and its files with conflict markers."""
+    """Result of a merge: the new tree and the files with conflict markers."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Merge the changes from ``base`` to ``commit`` into ``head``, and return tree and conflicts."""
+    """Merge the changes between ``base`` and ``commit`` into ``head``, and return the result."""
     if head == base:
         return Merged(tree=git.tree_of(commit))
     since = base if base and git.commit_of(base) else git.commit_tree(base or git.empty_tree(), [], "base")
@@ -44,7 +44,7 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Remote branch to push to, with the git settings that were recorded before an agent ran."""
+    """Remote branch for pushes, with the git settings that were recorded before an agent ran."""
 
     remote: str
     branch: str  # refs/heads/... on the remote
@@ -70,7 +70,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip and the new commit of each old one, or a ``problem``."""
+    """Result of a rebase: the new tip and the map from old to new commits, or a ``problem``."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class _Apart(Exception):
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """Rebase the commits of ``tip`` onto ``base``."""
+    """Rebase the commits of ``tip`` onto ``base``, and return the result."""
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
         return Joined(problem="the local and the remote branch have no common commit")

@@ -30,7 +30,7 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """Changed path. ``status`` holds the letters of ``git status`` or ``git diff --name-status``."""
+    """Changed path with its status letters, as ``git status`` or ``git diff`` prints them."""
 
     status: str
     path: str
@@ -75,7 +75,7 @@ class Repository:
 
 
 def locate(start: Path) -> Repository | None:
-    """Return the repository whose work tree contains the folder ``start``, or ``None`` if there is no repository."""
+    """Return the repository whose work tree contains the folder ``start``, or ``None``."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")
@@ -85,13 +85,13 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project() -> tuple[Path, ...]:
-    """Return the git folders of the project that an agent in a workspace must not change."""
+    """Return the git folders of the project, which an agent in a workspace must not change."""
     found = locate(Path(named)) if (named := os.environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:
-    """Return the name of an unfinished git operation and the command that ends it, or ``None`` if there is none."""
+    """Return the name of an unfinished git operation and the command that ends the operation, or ``None``."""
     for name, words in OPERATIONS.items():
         if os.path.lexists(repository.git_dir / name):
             return words
@@ -99,7 +99,7 @@ def operation_under_way(repository: Repository) -> tuple[str, str] | None:
 
 
 def branches_elsewhere(repository: Repository) -> set[str]:
-    """Return the full names of the branches that are checked out in other work trees of the repository."""
+    """Return the full names of the branches that other work trees have checked out."""
     heads = [repository.shared_dir / "HEAD", *(repository.shared_dir / "worktrees").glob("*/HEAD")]
     others = [head for head in heads if head.parent != repository.git_dir]
     texts = [text_of(head) for head in others]
@@ -127,7 +127,7 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return the text of a small file, or an empty text if the path is not a readable, regular file."""
+    """Return the text of a small file, or an empty text if the file is unreadable."""
     try:
         if not os.path.isfile(path):
             return ""

@@ -41,11 +41,11 @@ FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class AskGit(Exception):
-    """Error: the repository's files are not enough, so git must be asked."""
+    """Error: the repository's files do not give the answer, so the caller must run git."""
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return the commit of HEAD and the full name of its branch. Each can be ``None``."""
+    """Return HEAD's commit and branch name, each of which can be ``None``."""
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -57,7 +57,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id of the ref with the full name ``ref``, or ``None`` if the ref does not exist."""
+    """Return the object id of the ref with this full name, or ``None`` if the ref is missing."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -88,7 +88,7 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file, or ``None`` if it is missing or a folder."""
+    """Return the content of a regular file, or ``None`` if the file is missing or a folder."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -156,7 +156,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree (``kind``) with this name, or ``None``."""
+        """Return the object id of a commit or tree (``kind``), or ``None`` if no object has this name."""
         try:
             return self._named_in_files(name, kind)
         except AskGit:
@@ -164,14 +164,14 @@ class Objects:
             return found.oid if found else None
 
     def tree_of(self, name: str) -> str:
-        """Return the tree id of the commit or tree ``name``. Raise ``GitFailed`` if there is no such commit or tree."""
+        """Return the tree id of a commit or tree. Raise ``GitFailed`` if ``name`` is neither."""
         found = self.named(name, "tree")
         if found is None:
             raise GitFailed("rev-parse", 128, f"fatal: {name} is not a commit or a tree")
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return the kind and content of an object, or ``None`` if it is missing."""
+        """Return the kind and content of an object, or ``None`` if the object is missing."""
         try:
             return self._loose(name)
         except AskGit:
@@ -184,7 +184,7 @@ class Objects:
         return found.kind, content
 
     def size(self, name: str) -> int | None:
-        """Return the size of a blob in bytes, or ``None`` if ``name`` is not the id or revision of a blob."""
+        """Return the size of a blob in bytes, or ``None`` if ``name`` is not a blob."""
         try:
             kind, content = self._loose(name)
         except AskGit:
@@ -193,7 +193,7 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """Return the parents that the commit object itself names. Git's replacements and grafts are ignored."""
+        """Return the parents in the commit object itself, without git's replacements and grafts."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:
@@ -217,7 +217,7 @@ class Objects:
         return found
 
     def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the old and new entry of each differing file, sorted by path. A missing entry is ``ABSENT``."""
+        """Return the old and new entry of each file that differs, by path. A missing entry is ``ABSENT``."""
         found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
         left = [(b"", old, new)] if old != new else []
         while left:

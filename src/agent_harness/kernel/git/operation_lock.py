@@ -67,7 +67,7 @@ def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list
 
 
 def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
-    """Return the entries of a git index, and the byte offset of the end of the entries."""
+    """Return the entries of a git index, and the byte offset behind the last entry."""
     found: list[StoredEntry] = []
     at, fixed = HEADER.size, FIXED + id_bytes + 2
     number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
@@ -84,7 +84,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the time of the file system that contains ``folder``, in whole seconds since 1970."""
+    """Return the current time by the clock of the file system that contains ``folder``, in whole seconds."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -94,7 +94,7 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return mode and object id of each index entry whose file changed since ``second``, by path."""
+    """Return the mode and object id of each index entry that changed at or after ``second``, by path."""
     if os.stat(index).st_mtime < second:
         # the index is older than that
         return {}
@@ -123,7 +123,7 @@ def await_lock(repository: Repository, lock: str) -> None:
 
 
 def _nobody_holds(repository: Repository, lock: str) -> bool:
-    """Return True only if the process list proves that no process holds the lock."""
+    """Return True only if the process list proves that the lock has no holder."""
     if not os.path.isdir(f"{PROCESSES}/self"):
         return False
     places = tuple(os.fsencode(path) for path in (repository.top, repository.git_dir, repository.shared_dir))
@@ -177,7 +177,7 @@ class OperationLock:
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Copy the current index and return the copy's path, or ``None`` without an index."""
+        """Copy the current index and return the copy's path, or ``None`` if there is no index."""
         copy = self.path(name)
         try:
             copy_index(f"{self.repository.git_dir}/index", copy)
@@ -192,7 +192,7 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index, and return the digest by which ``kept`` finds it."""
+        """Store a copy of an index. Return the digest by which ``kept`` finds the copy."""
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -205,7 +205,7 @@ class OperationLock:
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """Return the path of a copy of a stored index, or ``None`` if the index is missing or was altered."""
+        """Return the path of a new copy of a stored index, or ``None`` if no intact index has this ``digest``."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -217,7 +217,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock during the block."""
+        """Save the names of the refs that git may lock during the block."""
         # after a crash, the next operation removes the lock files of these refs
         note = self.path(LOCKING)
         with open(note, "wb") as file:

@@ -18,26 +18,26 @@ _noted: set[str] = set()  # files that the programs behind this process's pipes 
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore the files into which this process prints, such as the log of ``nohup``."""
+    """Make git ignore the files that receive this process's output, such as the log of ``nohup``."""
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
         ignore(repository, "/" + _as_pattern(os.fsdecode(path)), note=f"{PRINTED}\n")
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Return the output files of this process below ``top``, as paths relative to ``top``."""
+    """Return this process's output files that are below ``top``, as paths relative to ``top``."""
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
     return frozenset(name.removeprefix(start) for path in paths if (name := os.fsencode(path)).startswith(start))
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line to ``.git/info/exclude``, unless it is there already."""
+    """Add a line to ``.git/info/exclude`` if the line is missing."""
     add(os.path.join(repository.shared_dir, "info", "exclude"), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add the missing lines to a file of ignore rules. Return True if there were any."""
+    """Add the missing lines to a file of ignore rules. Return True if a line was missing."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def _as_pattern(path: str) -> str:
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """Return the path of the regular file that a process has open as ``stream``, or ``None`` if there is none."""
+    """Return the path of the regular file that a process has open as ``stream``, or ``None``."""
     with suppress(OSError):
         if process == "self":
             found = os.fstat(stream)

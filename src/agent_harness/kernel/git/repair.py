@@ -38,7 +38,7 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return a copy of git's own files, or ``None`` if git cannot read them."""
+    """Return a copy of git's HEAD, branch and index files, or ``None`` if git cannot read the repository."""
     if not git.is_repository:
         return None
     repository = git.repository
@@ -61,7 +61,7 @@ def remember(git: Git) -> GitFiles | None:
 
 
 def put_right(before: GitFiles) -> list[str]:
-    """Repair git's own files from the copy ``before``. Return one line for the user per action."""
+    """Repair the repository's git files from the copy ``before``. Return a message about each action."""
     repository = before.repository
     if not (repository.shared_dir / "objects").is_dir() or not (repository.shared_dir / "refs").is_dir():
         return []
@@ -78,7 +78,7 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return an error message and a repair command if git cannot read HEAD or packed-refs."""
+    """Return an error message and a repair command if git cannot read HEAD or packed-refs, else ``None``."""
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -90,14 +90,14 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder for replaced git files, and create it if it is missing."""
+    """Return the folder for replaced git files, and create the folder if it is missing."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
-    """Yield path, inode and modification time (ns) of each git lock file."""
+    """Yield the path, the inode and the modification time (ns) of each git lock file."""
     for folder in dict.fromkeys((os.fspath(repository.git_dir), os.fspath(repository.shared_dir))):
         yield from _stamps(os.path.join(folder, name) for name in os.listdir(folder))
     for place, _, names in os.walk(repository.shared_dir / "refs"):

@@ -127,7 +127,7 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore the file ``name``, and return the path to which the current file was moved."""
+    """Restore the file ``name`` from ``before``. Return the path to which the current file was moved."""
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -148,7 +148,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Return the names of the git filters in use that only the repository's own settings define."""
+    """Return the git filters that attributes name and only this repository's settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)
@@ -159,7 +159,7 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return environment variables that keep git out of submodules."""
+    """Return environment variables that make git ignore changes inside submodules."""
     keys = [
         key.decode("utf-8", "surrogateescape")
         for source in _submodule_files(view)
@@ -174,7 +174,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options that read ``.gitmodules`` from the work tree, from the index and from HEAD."""
+    """Yield the options with which ``git config`` reads each version of ``.gitmodules``."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file

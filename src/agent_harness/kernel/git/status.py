@@ -62,7 +62,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Error: a folder of this user cannot be read."""
+    """Error: the harness cannot read a folder that belongs to this user."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -211,7 +211,7 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear the index flags that hide changes, and return them by path."""
+    """Clear the index flags that hide changes. Return the cleared flags by path."""
     top = os.fsencode(view.repository.top)
     # a missing file keeps its flag: the user left it out, as in a sparse checkout
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
@@ -220,7 +220,7 @@ def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Return a function that tells whether a pattern matches a path or a folder above it."""
+    """Return a function that tells whether a path, or a folder above the path, matches a pattern."""
     if not patterns:
         return lambda path: False
     start = re.escape(prefix + b"/") if prefix else b""
@@ -239,7 +239,7 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Return True if ``places`` contains the path or a folder above it."""
+    """Return True if ``places`` contains the path or a parent folder of the path."""
     # folders in ``places`` end in a slash
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
@@ -249,12 +249,12 @@ def parents(path: bytes) -> list[bytes]:
 
 
 def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
-    """Return True if a path in the sorted list ``ordered`` lies below ``folder``, which must end in a slash."""
+    """Return True if a path of the sorted list is below ``folder``, which ends in a slash."""
     return bool(at_or_below(ordered, folder))
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list that are ``place`` or lie below it."""
+    """Return the paths of a sorted list that are equal to ``place`` or below ``place``."""
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []

@@ -46,7 +46,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """Slot of this machine for one agent or check run, held until ``release``."""
+    """Slot for one agent or check run on this machine, held until ``release``."""
 
     __slots__ = ("_lock", "_path")
 
@@ -55,7 +55,7 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Store ``told``, a description of the slot's use, for ``harness limits``."""
+        """Store a description of the slot's use, which ``harness limits`` shows."""
         if not self._path:
             return
         try:
@@ -90,13 +90,12 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account."""
     found = _settings()
     return _terms(found, account)
 
 
 def terms_of_accounts() -> Mapping[str, AccountTerms]:
-    """Return the limits of each account that has limits in ``host.json``."""
+    """Return the limits of every account in ``host.json``."""
     found = _settings()
     said = found.get("accounts")
     return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}
@@ -115,7 +114,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a free slot of this kind, or return ``None`` if all are taken."""
+    """Take a free slot of this kind, or return ``None`` if all slots are taken."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -183,7 +182,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection during the block."""
+    """During the block, hold the lock that lets only one process choose agents."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):

@@ -28,7 +28,7 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the new throttle of an account after a request was refused."""
+    """Return the account's new throttle after the provider refused a request."""
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -37,7 +37,7 @@ def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Th
 
 
 def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
-    """Return the throttle at the time ``now``, or ``None`` if it no longer delays or limits agents."""
+    """Return the throttle at ``now``, or ``None`` if the throttle no longer delays or limits agents."""
     steps = max(0, int((now - throttle.quiet_since) // QUIET))
     size = min(most, throttle.size + steps)
     began = size if steps else min(throttle.began, size)
@@ -47,7 +47,7 @@ def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
 
 
 def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | None:
-    """Return the seconds until one more agent may start, or ``None`` if a working agent must end first."""
+    """Return the seconds until another agent may start, or ``None`` while too many agents work."""
     if working >= throttle.size:
         return None
     if throttle.began in (0, throttle.size):
@@ -56,7 +56,7 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if the account's token limit allows one more average agent."""
+    """Return True if the account's token limit leaves room for one more average agent."""
     # SC-44: agents may use nine tenths of the limit
     one = used / working if working else 0
     return used + one <= SHARE * per_minute * WINDOW / 60

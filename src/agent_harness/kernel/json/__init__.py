@@ -19,17 +19,17 @@ _MOST_TOKENS, _MOST_USD = 10**15, 1e9
 
 
 def token_count(value: object) -> int | None:
-    """Return the value if it is a valid number of tokens, otherwise ``None``."""
+    """Return ``value`` as a number of tokens, or ``None`` for an invalid value."""
     whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
     return int(value) if whole else None  # type: ignore[call-overload]  # it is a number then
 
 
 def dollars(value: object) -> float | None:
-    """Return the value if it is a valid amount of US dollars, otherwise ``None``."""
+    """Return ``value`` as an amount in US dollars, or ``None`` for an invalid value."""
     return number_below(value, _MOST_USD)
 
 
 def number_below(value: object, bound: float) -> float | None:
-    """Return the value as a float if 0 <= value < ``bound``, otherwise ``None``."""
+    """Return ``value`` as a float if 0 <= value < ``bound``, else ``None``."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < bound
     return float(value) if known else None  # type: ignore[arg-type]  # it is a number then

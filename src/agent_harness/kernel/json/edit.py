@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    """Entry of a JSON object or array: its name or index, and its positions in the text."""
+    """Entry of a JSON object or array, with its name or index and its positions in the text."""
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -38,7 +38,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the JSON text with the value set at ``path``."""
+    """Return the JSON text in which the entry at ``path`` has this value."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -62,7 +62,7 @@ def remove(text: str, path: Path) -> str:
 
 
 def is_empty(text: str, path: Path) -> bool:
-    """Return True if the JSON text has an empty object or array at ``path``."""
+    """Return True if the JSON object or array at ``path`` is empty."""
     found = _find(text, path)
     return found is not None and text[found.start] in "{[" and not any(_entries(text, found.start))
 

@@ -17,7 +17,7 @@ BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """Number that keeps a spelling which Python would change, such as ``1.10`` or ``-0``."""
+    """Number that keeps its original spelling, such as ``1.10`` or ``-0``."""
 
     __slots__ = ("text",)
     text: str
@@ -55,7 +55,7 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON for people: two spaces per level, Unicode not escaped, a newline at the end."""
+    """Return a value as indented JSON text for people, with a newline at the end."""
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -124,7 +124,7 @@ def within_depth(value: object) -> bool:
 
 
 def refuse_lone_surrogates(value: object, text: str) -> None:
-    """Raise ``ValueError`` if a value that was read from ``text`` contains a lone surrogate."""
+    """Raise ``ValueError`` if ``value``, which was read from ``text``, contains a lone surrogate."""
     if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
         return
     try:
@@ -163,7 +163,7 @@ def _constant(name: str) -> float:
 
 
 class _Rules:
-    """Settings of the C scanner for exact values, which keep the spelling of numbers."""
+    """Scanner settings that keep the original spelling of JSON numbers."""
 
     strict: bool = True
     object_hook: None = None
@@ -177,7 +177,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """Settings of the C scanner for values that are not written back (``exact=False``)."""
+    """Scanner settings that read JSON numbers as plain ``int`` and ``float`` values."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
@@ -187,13 +187,13 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Return a function that reads the JSON value at a text position."""
+    """Return a function that reads the JSON value at a position in a text."""
     # it does not check the depth, and raises StopIteration, ValueError, RecursionError or SystemError
     return _scanner(_Rules())
 
 
 def skip(text: str, at: int) -> int:
-    """Return the position of the first character from ``at`` on that is not blank."""
+    """Return the position of the first character at or after ``at`` that is not blank."""
     while text[at] in BLANKS:
         at += 1
     return at

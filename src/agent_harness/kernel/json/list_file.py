@@ -43,7 +43,7 @@ class _Member:
 
 
 class _Places:
-    """Positions in a JSON text: of the object's members, and of groups of list elements (runs)."""
+    """Positions of an object's members and of its list's elements in a JSON text."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -55,7 +55,7 @@ class _Places:
         self.ends: list[int] = []  # and the end of its last element
 
     def add(self, values: list[Any], start: int, end: int) -> None:
-        """Add the elements of one run, with the start and end position of the run in the text."""
+        """Add consecutive list elements, with their start and end position in the text."""
         self.firsts.append(len(self.elements))
         self.starts.append(start)
         self.ends.append(end)
@@ -76,7 +76,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object with one long list, as it is stored in a state file."""
+    """A state file's JSON object, which contains one long list."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -108,7 +108,7 @@ class ListDocument:
         return lambda start, end: self._text[start:end].encode()
 
     def _edits(self, changed: Iterable[object] | None) -> list[Edit] | None:
-        """Return the edits that update the text, in order, or ``None`` if the whole value must be written."""
+        """Return the edits that update the JSON text, or ``None`` if the text must be written anew."""
         members = self._places.members if self._places else {}
         kept = [name for name in members if name in self.value]
         names = list(self.value)
@@ -156,7 +156,7 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 
 
 def parse(content: bytes, name: str) -> ListDocument:
-    """Return the document in ``content``, with the long list ``name``. Raise ``ValueError`` if it is damaged."""
+    """Parse a JSON document with the long list ``name``. Raise ``ValueError`` if ``content`` is damaged."""
     text = jsontext.decoded(content)
     if "\r" not in text:
         try:
@@ -243,7 +243,7 @@ def _after(text: str, at: int, sign: str) -> int:
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content: bytes | None = None) -> ListDocument:
-    """Return the document in a state file. Raise ``StateDamaged`` if the file is damaged."""
+    """Return the JSON document in a state file. Raise ``StateDamaged`` if the file is damaged."""
     content = files.read_bytes(path) if content is None else content
     if known and known.content == content:
         return known
@@ -259,7 +259,7 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None, *, content
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document, and keep the old content as ``<path>.bak``."""
+    """Write a document to its file, and keep the old content as ``<path>.bak``."""
     try:
         parts = document.parts(changed)
     except ValueError as error:

@@ -28,12 +28,12 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
 class SupervisorClient:
-    """Command under a supervisor process, which ends together with the harness."""
+    """Command under a supervisor process. The command ends together with the harness."""
 
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command. Raise ``ToolMissing`` or ``Refused`` if this is impossible."""
+        """Start the command. Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
         self.run_id = run_id
         self.pid = 0
         # negative after a signal, None as long as no exit was observed
@@ -73,7 +73,7 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True after the command itself has exited. Its descendants may still be running."""
+        """True after the command itself has exited, even if descendants still run."""
         return self.ended or self.exit_code is not None
 
     @property
@@ -81,7 +81,7 @@ class SupervisorClient:
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Wait for a ready pipe, then read and write all ready pipes."""
+        """Wait until a pipe is ready, then transfer the data of all ready pipes."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -94,7 +94,7 @@ class SupervisorClient:
                 self._take_over()
 
     def terminate(self, grace_seconds: float) -> None:
-        """Request SIGTERM now and SIGKILL after ``grace_seconds``."""
+        """Ask the supervisor to send SIGTERM now and SIGKILL after ``grace_seconds``."""
         # the caller must ``pump`` until the command ends
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
@@ -303,7 +303,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """Kill the supervisor and all processes of its command: the group, the descendants and tagged processes."""
+        """Kill the supervisor and every process of its command."""
         if self._command in self._open:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)

@@ -39,7 +39,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Text for the end of the command: ``timed out``, ``exceeded a limit``, or the exit code."""
+        """Text about the end of the command, such as ``timed out`` or ``exit 1``."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -60,7 +60,7 @@ def run(
     run_id: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> Completed:
-    """Run a command and return its result when none of its processes is left."""
+    """Run a command. Return its result after all processes of the command have exited."""
     # background processes die a tenth of a second after the main process
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
@@ -116,7 +116,7 @@ def start(
     own_temporary: bool = False,
     sandbox: Sandbox | None = None,
 ) -> "Running":
-    """Start a command. Raise ``ToolMissing`` or ``Refused`` if this is impossible."""
+    """Start a command. Raise ``ToolMissing`` or ``Refused`` if the command cannot be started."""
     # the run id must be unique and have at least 16 characters
     tag = run_id or new_run_id()
     with ExitStack() as kept:
@@ -136,7 +136,7 @@ def start(
 
 
 def exit_status(code: int) -> int:
-    """Return an exit code as shells report it, which is 128 + n if the signal n killed the command."""
+    """Return the exit code as a shell reports it, which is 128 + n after signal n."""
     return 128 - code if code < 0 else code
 
 
@@ -169,27 +169,27 @@ class Running(SupervisorClient):
 
     @property
     def group(self) -> int:
-        """Pid of the command, which is also its process group and session id."""
+        """Pid of the command, which is also the id of its process group and session."""
         return self.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON object by which ``end_orphans`` finds the command after a crash."""
+        """Process record by which ``end_orphans`` finds the command after a crash."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def at_end(self) -> bool:
-        """True once the command and its descendants have exited and every line of output was read."""
+        """True after the command and its descendants have exited and the caller has read every line."""
         return self.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
-        """Last 64 KiB of standard error, or no bytes if standard error is part of the output."""
+        """Last 64 KiB of standard error. Empty if standard error is merged into the output."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line without its end, or ``None`` after the timeout or at the end."""
+        """Return the next line without its line end, or ``None`` after the timeout or the last line."""
         until = time.monotonic() + timeout_seconds
         while (line := self._lines.pop()) is None and not self.finished:
             left = until - time.monotonic()
@@ -199,7 +199,7 @@ class Running(SupervisorClient):
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Read output until the command exits. Return its exit code, or ``None`` after the timeout."""
+        """Read output until the command exits. Return the exit code, or ``None`` after the timeout."""
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.exited and (left := until - time.monotonic()) > 0:
             self.pump(left)

@@ -44,7 +44,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process for good. Return the program to start next, and its arguments."""
+    """Confine this process permanently. Return the program to start next and the program's arguments."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):

@@ -70,7 +70,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the sandbox in a supervisor's launch order."""
+        """Sandbox settings as words for the supervisor process."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -79,7 +79,7 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without secrets and variables that affect commands."""
+    """Return a copy of this process's environment without secrets and risky variables, but with ``extra``."""
     clouds = (prefix for switch, prefix in _CLOUD_SWITCHES.items() if os.environ.get(switch) not in (None, "", "0"))
     # the login variables of agent clients are for the agent itself, never for another command
     kept = (*_AGENT_PREFIXES, *clouds) if keep_agent_credentials else ()
@@ -89,7 +89,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment plus ``extra``, without the harness's own variables."""
+    """Return a copy of this process's environment without the harness's own variables, but with ``extra``."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 
@@ -110,7 +110,7 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """Return a launch order for the supervisor. Raise ``ToolMissing`` or ``Refused`` for an impossible command."""
+    """Return the message that tells the supervisor which command to start, and how."""
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
     if not words or not words[0]:
@@ -136,8 +136,8 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of the program ``name`` for a command that runs in ``folder``. Raise ``ToolMissing`` if
-    there is no such program."""
+    """Return the absolute path of a program for a command in ``folder``.
+    Raise ``ToolMissing`` if the program is missing."""
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

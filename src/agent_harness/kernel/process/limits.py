@@ -29,12 +29,11 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Words that describe the limits in a supervisor's launch order."""
+        """Limits as words for the supervisor process."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return a copy of the limits that applies to the disks of these folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -42,7 +41,7 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return the bytes that a setting such as ``4 GiB``, ``50%`` or ``off`` means."""
+    """Return the number of bytes for a setting such as ``4 GiB``, ``50%`` or ``off``."""
     if given in _OFF and given != "":
         return 0
     found = _AMOUNT.fullmatch(str(given).strip()) if isinstance(given, str | int) and given is not True else None
@@ -60,7 +59,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return the number of processes that a setting such as ``500``, ``auto`` or ``off`` means."""
+    """Return the number of processes for a setting such as ``500``, ``auto`` or ``off``."""
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -79,7 +78,7 @@ def memory_of_machine() -> int:
 
 @cache
 def usual_processes() -> int:
-    """Return the default limit of processes, at most half of the kernel's limit."""
+    """Return the default maximum number of processes."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -113,12 +112,12 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if this machine can enforce limits of memory and processes."""
+    """Return True if the harness can enforce memory and process limits on this machine."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return the supervisor's report of an exceeded limit as the end of a sentence."""
+    """Return the end of a sentence about the limit that the command exceeded."""
     name, limit, found = said.split()
     match name:
         case "memory":

@@ -21,7 +21,7 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """Kill the processes that are left of a command, and return their number."""
+    """Kill the remaining processes of a command. Return the number of killed processes."""
     if not isinstance(record, Mapping):
         return 0
     run_id = record.get("run_id")
@@ -45,7 +45,7 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id, and return their number."""
+    """Kill every process with this run id. Return the number of killed processes."""
     if not is_proof(run_id):
         return 0
     # two rounds: a process that is just starting a program has no visible environment
@@ -57,12 +57,12 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kill the descendants of a live supervisor, and return their number."""
+    """Kill the descendants of a live supervisor. Return the number of killed processes."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
 def carries(pid: int, run_id: str) -> bool:
-    """Return True if a process was started with this run id in its environment."""
+    """Return True if the environment of a process contains this run id."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
             return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
@@ -104,7 +104,7 @@ def _pids_are_ours() -> bool:
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill a process if ``ours`` confirms it. Return True if it was killed."""
+    """Kill a process after ``ours`` has confirmed its pid. Return True if the process was killed."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -16,7 +16,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Last ``keep_bytes`` bytes of an output, and the total number of its bytes."""
+    """Buffer for the last ``keep_bytes`` bytes of an output, with a count of all bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -38,7 +38,7 @@ class OutputTail:
 
 
 class HeadTail:
-    """First and last bytes of a stream, with the number of missing bytes between them."""
+    """Buffer for the first and last bytes of a stream, with the number of dropped bytes."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 
@@ -57,14 +57,14 @@ class HeadTail:
             self._tail.add(part)
 
     def text(self) -> str:
-        """Return the kept bytes as text, in which invalid UTF-8 is replaced."""
+        """Return the kept bytes as text, with replacements for invalid UTF-8."""
         missing = self._tail.total_bytes - self._tail_bytes
         mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
         return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return the text, or only its beginning and end if it has more than ``limit`` characters."""
+    """Return the text, or its beginning and its end if the text exceeds ``limit`` characters."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -115,7 +115,7 @@ class CappedLog:
 
 
 class Lines:
-    """Unread lines of an output."""
+    """Queue of output lines that the caller has not read."""
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
 
@@ -140,12 +140,12 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """End the output. An incomplete last line then counts as a line."""
+        """Mark the end of the output, so that an incomplete last line counts as a line."""
         if self._partial:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """Return the oldest unread line without its line end, or ``None`` if there is no complete line."""
+        """Return the oldest unread line without its line end, or ``None``."""
         if not self._lines:
             return None
         line = self._lines.popleft()

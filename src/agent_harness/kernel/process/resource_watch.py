@@ -29,7 +29,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the memory, processes and free disk space of this process's descendants."""
+    """Monitor of memory, processes and free disk space for this process's descendants."""
 
     __slots__ = (
         *("_count_at", "_disks", "_free", "_kills", "_memory", "_others", "_processes", "_room", "_sees", "_signal"),
@@ -56,7 +56,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the name, value and measured amount of an exceeded limit, or an empty text."""
+        """Return the exceeded limit's name, maximum and measured value, or an empty text."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -68,7 +68,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return whether a failed command lacked memory or disk space, in the form of ``look``."""
+        """Return the shortage of memory or disk space that may explain a failed command, or an empty text."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -139,13 +139,13 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Return the bytes of the machine's memory that are in use and not available to further programs."""
+    """Return the used memory of this machine in bytes."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Return the available memory in bytes, or a huge number if the system does not report it."""
+    """Return the available memory in bytes, or a huge number on systems that do not report it."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 
@@ -156,7 +156,7 @@ def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
 
 
 def _kills() -> int:
-    """Return the number of processes that the kernel has killed for lack of memory since the machine started."""
+    """Return how many processes the kernel has killed for lack of memory since the machine started."""
     line = next((line for line in _read("/proc/vmstat").splitlines() if line.startswith(b"oom_kill ")), b"oom_kill 0")
     return int(line.split()[1])
 

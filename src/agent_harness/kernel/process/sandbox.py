@@ -79,7 +79,7 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the settings in the value of ``sandbox:``. Invalid ones are ignored."""
+    """Return the sandbox settings in the value of ``sandbox:``. Invalid values are ignored."""
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -110,7 +110,7 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return a description of the sandbox and its network for the record of a check."""
+    """Return a description of the sandbox and its network, which a check's record contains."""
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -120,7 +120,7 @@ def told(settings: SandboxSettings = AUTO) -> str:
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
-    """Return the kind of sandbox to use, or ``None`` for none."""
+    """Return the kind of sandbox that the settings select on this machine, or ``None`` for no sandbox."""
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
         raise ConfigurationError(
@@ -144,12 +144,12 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if a check can have Landlock and mount namespaces at the same time."""
+    """Return True if one check can use both Landlock and mount namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """Return one line for the user that says what a kind of sandbox protects and what it does not protect."""
+    """Return one line for the user about the protection that a kind of sandbox gives."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
@@ -386,7 +386,7 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """Return the harness's package folder if it is installed inside the project, or an empty list."""
+    """Return the harness's installed package folder if the project contains this folder, else an empty list."""
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
 
@@ -442,7 +442,7 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
 
 
 def found() -> str | None:
-    """Return the best kind of sandbox that works on this machine, or ``None`` if none works."""
+    """Return the best kind of sandbox on this machine, or ``None`` if no sandbox works."""
     return _found(_machine_as_it_is())
 
 
@@ -506,7 +506,7 @@ exit 0"""
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this kind of sandbox forbids and allows writes as it should."""
+    """Return True if this kind of sandbox passes a practical test of its write rules."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

@@ -44,7 +44,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Execute the launch order from the descriptor ``control``. Return when no process of the command is left."""
+    """Start the command that ``control`` describes. Return after every process of the command has exited."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -53,7 +53,7 @@ def main(control: int, status: int, report: int) -> None:
 
 
 def read_order(control: int) -> bytes | None:
-    """Return the launch order, or ``None`` if the harness died before the order was complete."""
+    """Return the harness's launch message, or ``None`` if the harness died before the message was complete."""
     head = _read_exactly(control, 8)
     return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
 
@@ -70,7 +70,7 @@ def _read_exactly(descriptor: int, length: int) -> bytes | None:
 
 
 class Order:
-    """Launch order for a command."""
+    """Launch message from the harness, with the command and its settings."""
 
     __slots__ = ("environment", "folder", "limits", "program", "stays", "terms", "words", "wrapped")
 
@@ -92,7 +92,7 @@ def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 class Keeper:
-    """Supervisor of one command. It waits until the command and all descendants have exited."""
+    """Supervisor that waits until one command and all its descendants have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -232,7 +232,7 @@ class Keeper:
             self._wait(until)
 
     def _rest(self) -> list[int]:
-        """Return the pids of the live children, except the command itself."""
+        """Return the pids of the live children other than the command."""
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
@@ -274,7 +274,7 @@ class Keeper:
         self.kill_at = time.monotonic()
 
     def _signal_group(self, number: int) -> None:
-        """Signal the command and its process group."""
+        """Send a signal to the command and its process group."""
         # the pid no longer belongs to the command
         if self.gone:
             return
@@ -327,7 +327,7 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Raise this process's priority if its user is root, so that it need not wait for the command's processes."""
+    """Raise this process's priority if possible, so that a busy command cannot delay the supervisor."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except (AttributeError, OSError):
@@ -361,7 +361,7 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads, or -1 if ``/proc/loadavg`` cannot be read."""
+    """Return the number of all processes and threads on this machine, or -1 if the number is unknown."""
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -375,7 +375,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Enter the sandbox of a launch order. Return the program to start in the sandbox, and its arguments."""
+    """Enter the sandbox that ``order`` describes. Return the program to start next and the program's arguments."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -407,7 +407,7 @@ def can_be_scoped(order: Order) -> bool:
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Let this process and the command signal only their descendants. Return True on success."""
+    """Restrict this process and the command to signals for their own descendants. Return True on success."""
     call = find_function("syscall")
     parent = os.getppid()
     try:
@@ -436,12 +436,11 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``, or a function that does nothing on systems without it."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return a function of the C library, or a function that returns -1 if it is missing."""
+    """Return a function of the C library. For a missing function, return a stand-in that returns -1."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -463,7 +462,7 @@ def children() -> list[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the pids of a process's children, or an empty list without /proc."""
+    """Return the pids of a process's children, or an empty list on systems without /proc."""
     if not sees_own_pids():
         return []
     try:
@@ -474,12 +473,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return the pids of a process's children by a search of all processes, for kernels without lists of children."""
+    """Return the pids of a process's children, found by a search of all processes."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc shows this process's own pid, and not another container's pids."""
+    """Return True if /proc belongs to this process's own pid namespace."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -487,7 +486,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent, or ``None`` if the process or /proc does not exist."""
+    """Return the pid of a process's parent, or ``None`` if the parent is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])
@@ -518,7 +517,7 @@ def _reaped(pid: int) -> bool:
 
 
 def _any_child_left() -> bool:
-    """Reap every dead child of this process. Return False if no child is left."""
+    """Reap all dead children of this process. Return False if no child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

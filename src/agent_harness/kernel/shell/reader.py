@@ -50,7 +50,7 @@ class ShellWord:
 
     @property
     def written(self) -> str:
-        """Text of the word, in which the source text of each substitution is kept."""
+        """Text of the word, with the source text of its substitutions."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
@@ -62,13 +62,13 @@ class ShellWord:
         return "".join((*parts, self.text[before:]))
 
     def behind(self, cut: int) -> ShellWord:
-        """Return the part of the word after its first ``cut`` letters."""
+        """Return the word without its first ``cut`` letters."""
         return ShellWord(self.text[cut:], self.at[cut:], self.start, self.end, self.quoted)
 
 
 @dataclass(slots=True)
 class ShellCommand:
-    """One shell command: its words, its redirections, and the operators around the command."""
+    """One shell command with its words, redirections and neighbouring operators."""
 
     words: list[ShellWord] = field(default_factory=list)
     redirects: list[tuple[str, ShellWord]] = field(default_factory=list)
@@ -89,7 +89,7 @@ class ShellCommand:
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
-        """Yield the commands of each substitution in the words, patterns, redirection targets and here-document."""
+        """For each substitution in this command, yield the commands inside the substitution."""
         targets = (target for _, target in self.redirects)
         document = [self.document] if self.document and not any(sign == "<<<" for sign, _ in self.redirects) else []
         yield from (word.runs for word in (*self.patterns, *self.words, *targets, *document) if word.runs)
@@ -101,7 +101,7 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command, inner ones first, with True if another command reads its output."""
+        """Yield all commands, nested commands first. The flag is True if another command reads the output."""
         yield from _every(self.commands, within=False)
 
 
@@ -118,7 +118,7 @@ def read(text: str) -> ShellText:
 
 
 class _Letters:
-    """Shell word under construction."""
+    """Builder of a shell word."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -150,7 +150,7 @@ class _Letters:
 
 
 class _Level:
-    """List of commands under construction."""
+    """Builder of the commands at one nesting level."""
 
     def __init__(self) -> None:
         self.now = ShellCommand()
@@ -258,7 +258,7 @@ class _ShellReader:
             level.now.document = target
 
     def documents(self, level: _Level) -> None:
-        """Read the here-documents of ``level`` whose text begins at the current line."""
+        """Read the here-documents of ``level`` that begin on the current line."""
         pending = level.pending
         level.pending = []
         for command, tabs, mark in pending:
@@ -280,7 +280,7 @@ class _ShellReader:
             command.document = letters.word(start, end, self.places)
 
     def inside(self, start: int, end: int) -> list[ShellCommand]:
-        """Return the commands of the substitutions in a part of the text, such as a here-document."""
+        """Return the commands in the substitutions between two positions of the text."""
         letters = _Letters()
         if self.too_deep():
             return []
@@ -333,7 +333,7 @@ class _ShellReader:
         return outer + 1 if inner and outer == inner + 1 else 0
 
     def word(self) -> ShellWord:
-        """Return the word that begins at the current position, or an empty word if no word begins there."""
+        """Return the shell word at the current position, or an empty word if there is no word."""
         letters, start, text = _Letters(), self.at, self.text
         while self.at < len(text):
             if bare := _BARE.match(text, self.at):
@@ -396,7 +396,7 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Read an expansion that starts with a dollar sign or backtick."""
+        """Read an expansion, such as ``$NAME``, ``${NAME}`` or ``$(command)``."""
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)
@@ -422,7 +422,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def ticked(self, letters: _Letters, escapes: re.Pattern[str]) -> None:
-        """Read the commands between backticks, without the backslashes that escape characters there."""
+        """Read the commands between two backticks, and resolve the backslash escapes."""
         start, whole = self.at, _TICKED.match(self.text, self.at)
         if whole is None:
             self.fail("a backtick is not closed")

@@ -45,7 +45,7 @@ def name_of(words: Sequence[str]) -> str:
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """Return how many words belong to the wrapper (such as ``env``) or assignment at ``at``."""
+    """Return the number of words in the assignment or wrapper call that begins at ``at``."""
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
@@ -69,7 +69,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program, behind assignments and wrappers such as ``env``."""
+    """Return the index of the program's name, after assignments and wrappers such as ``env``."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -77,7 +77,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """Yield the programs that a shell text starts, wrappers such as ``env`` included."""
+    """Yield the programs that a shell text starts, including wrappers such as ``env``."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -87,7 +87,7 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the shell text that a command such as ``sh -c`` or ``eval`` runs, or ``None`` if it runs none."""
+    """Return the shell text that a command such as ``sh -c`` runs, or ``None``."""
     name = name_of(words)
     if name in ("eval", "(("):
         return " ".join(words[1:])
@@ -111,7 +111,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's script file or ``-c`` text, or 0 if there is none."""
+    """Return the index of the script file or ``-c`` text in a shell's words, or 0."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at
@@ -119,7 +119,7 @@ def script_file_at(words: Sequence[str]) -> int:
 
 
 def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end index in ``words`` of each command that a ``find`` call executes."""
+    """Yield the start and end index of each command that a ``find`` call executes."""
     if name_of(words) not in ("find", "fd", "gfind"):
         return
     for at, word in enumerate(words):

@@ -32,7 +32,7 @@ RULES = b".gitignore"
 
 @dataclass(slots=True)
 class Hidden:
-    """Paths that are ignored only because of rules that are newer than the snapshot."""
+    """Paths that git ignores only because an ignore rule is newer than the snapshot."""
 
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
@@ -40,7 +40,7 @@ class Hidden:
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Return the paths that became ignored after the snapshot."""
+    """Return the paths that new ignore rules have hidden since the snapshot."""
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
@@ -60,7 +60,7 @@ def _is_rules(path: bytes) -> bool:
 
 
 def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> str:
-    """Create a new folder that contains only the snapshot's ``.gitignore`` files, and return its path."""
+    """Create a new folder with only the snapshot's ``.gitignore`` files, and return the folder's path."""
     folder = operation.room.path("rules")
     shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
@@ -92,7 +92,7 @@ def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> se
 
 
 def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
-    """Yield ``path``, or every file below it. Nested repositories are not entered."""
+    """Yield the file ``path``, or each file in the folder ``path`` outside nested repositories."""
     if not path.endswith(b"/"):
         yield path
         return
@@ -111,7 +111,7 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
-    """Return a commit of the current work tree, stored under ``ref``."""
+    """Return a commit of the current work tree, and point ``ref`` to this commit."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -210,7 +210,7 @@ def _read_changes(
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
-    """Return the ignored files and nested repositories that the repository's own index contains."""
+    """Return the ignored files and nested repositories that git nevertheless tracks."""
     copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []

@@ -27,7 +27,7 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """State of a work tree: files, index, HEAD and ignore rules."""
+    """Stored state of a work tree, with its files, index, HEAD and ignore rules."""
 
     ref: str  # keeps everything below from being collected as garbage
     commit: str  # its tree holds the files as bytes; parents: HEAD if there was one, then the notes
@@ -44,7 +44,7 @@ class Snapshot:
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Self:
-        """Return the snapshot in a record. Raise ``StateDamaged`` if a member is missing or not text."""
+        """Return the snapshot in a record. Raise ``StateDamaged`` if a member is invalid."""
         members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
         for name, value in members.items():
             if not isinstance(value, str) and not (name == "head" and value is None):
@@ -65,7 +65,7 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts about a work tree that a git tree cannot hold, kept in a commit's message."""
+    """Facts about the work tree that a git tree cannot store, kept in a commit message."""
 
     ignored: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)  # tracked, and not there
@@ -91,7 +91,6 @@ class Notes:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the notes in a text that ``as_text`` made."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
@@ -117,13 +116,13 @@ class Operation:
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """Return the differences between the files and an index."""
+        """Return the differences between the work tree's files and an index."""
         # without the files into which the harness prints
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """Return the file mode of each path in an index, in the form that git prints."""
+        """Return the file mode of each path in an index, in git's notation."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
@@ -133,7 +132,7 @@ class Operation:
         return walk.kind_at(os.fsencode(self.git.top()), path)
 
     def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Return the paths that are files or symbolic links. Paths below a symbolic link are left out."""
+        """Return the paths of files and links, without paths below a symbolic link."""
         links = walk.Links(os.fsencode(self.git.top()))
         return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
 
@@ -141,7 +140,7 @@ class Operation:
         return self.view.call("write-tree", index=index).stdout.strip().decode()
 
     def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
-        """Create a commit object and return its id. No ref points to the new commit yet."""
+        """Create a commit object that no ref points to yet, and return the commit's id."""
         words = [word for parent in parents for word in ("-p", parent)]
         done = self.view.call(
             *("commit-tree", tree, *words),
@@ -151,7 +150,7 @@ class Operation:
         return done.stdout.strip().decode()
 
     def new_ref(self, ref: str, commit: str) -> bool:
-        """Create a ref. Return False if a ref with this name already exists."""
+        """Create a ref. Return False if the ref already exists."""
         try:
             self.set_ref(ref, commit, "")
         except GitFailed as error:
@@ -161,12 +160,12 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref, if it is still at ``old``."""
+        """Create or move a private ref. With ``old``, the ref must still point to ``old``."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Return the path of a copy of the repository's index."""
+        """Copy the repository's index, and return the copy's path."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         # a split index becomes a whole one
@@ -175,12 +174,11 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """Return the path of a copy of a temporary index, which the caller may change."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return a new index of ``tree``, with which git reads every file again."""
+        """Return a new index of ``tree``, for which git reads every file again."""
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
         # files that the user left out keep their flags
@@ -189,16 +187,16 @@ class Operation:
         return index
 
     def refresh(self, index: str) -> None:
-        """Record the current size, times and inode of each unchanged file in an index."""
+        """Update the recorded sizes, times and inodes of unchanged files in an index."""
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return the snapshot's stored index, or a new one that makes git read every file."""
+        """Return the snapshot's stored index, or a new index of the snapshot's files."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a copy of a stored index, or ``None`` if it is unusable."""
+        """Return a usable copy of a stored index, or ``None``."""
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             # git reads the racy files again
@@ -219,12 +217,12 @@ class Operation:
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Divide paths into those that an index can hold and all others, such as pipes."""
+        """Return the paths that an index can hold, and separately all other paths, such as pipes."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
     def blob_id(self, path: bytes) -> str | None:
-        """Return the git object id of a file's content, or ``None`` if it is unreadable."""
+        """Return the git object id of a file's content, or ``None`` if the file is unreadable."""
         full = self.git.file(path)
         try:
             if os.path.islink(full):
@@ -244,7 +242,7 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation, whose git calls use the given HEAD and ignore rules."""
+    """Open an operation that runs git with the given HEAD and ignore rules."""
     view = IsolatedView(
         git.repository,
         head=head.commit or f"ref: {head.branch}",
@@ -274,7 +272,7 @@ def refuse_elsewhere(git: Git, branch: str) -> None:
 
 
 def notes_now(git: Git) -> Notes:
-    """Return notes with the ignore rules, attributes and settings from outside the work tree."""
+    """Return notes with the ignore rules, attributes and settings that lie outside the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
@@ -313,7 +311,7 @@ def branch_tip(git: Git, branch: str, now: Head) -> str | None:
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Change refs. If an abandoned lock file blocks this, remove it and try again."""
+    """Call ``change``. If an abandoned git lock blocks the change, remove the lock and call ``change`` again."""
     try:
         change()
     except GitFailed as error:

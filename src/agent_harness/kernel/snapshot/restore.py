@@ -50,7 +50,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """Folder for rescued files, in which no file is ever replaced."""
+    """Folder for rescued files, in which a new file never replaces another."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -66,13 +66,13 @@ class Aside:
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
-        """Move a file or folder to the folder for rescued files, under ``name`` or a similar free name."""
+        """Move a file or folder to the rescue folder, under ``name`` or a similar free name."""
         target = self._free(os.path.join(self._folder, name))
         shutil.move(os.fsdecode(source), os.fsdecode(target))
         self._moves.append((name, source, target))
 
     def put_back(self) -> None:
-        """Undo every move whose original path is still free."""
+        """Move each file back to its original path, unless that path is taken."""
         for move in reversed(list(self._moves)):
             _, source, target = move
             if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
@@ -80,7 +80,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move away everything that blocks a file at a path in ``wanted``."""
+        """Move away everything that blocks one of the ``wanted`` paths."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -123,12 +123,12 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Error: files or refs changed during the restore, so all steps start again."""
+    """Error: files or refs changed during the restore, so the restore starts again."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Differences between the work tree and the snapshot, grouped by how the restore handles them."""
+    """Paths that differ from the snapshot, grouped by what the restore does with each path."""
 
     add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
     remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
@@ -138,7 +138,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """Commits that are checked out when the restore starts."""
+    """HEAD and branch commits at the start of a restore."""
 
     head: Head
     tip: str | None  # the present commit of the snapshot's branch
@@ -181,7 +181,7 @@ def restore(
     rescue_max_bytes: int = RESCUE_MAX_BYTES,
     set_aside_operation: bool = False,
 ) -> Rescue:
-    """Restore a snapshot's files, index, branch and HEAD. First, commit the current state as a rescue."""
+    """Save the current state in a rescue commit, then restore the snapshot's files, index and HEAD."""
     if not set_aside_operation:
         refuse_operation(git)
     refuse_elsewhere(git, snapshot.branch)
@@ -328,7 +328,7 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore the file permissions that git does not store, from the snapshot's notes."""
+    """Restore the file permissions that the snapshot's notes contain, because git does not store them."""
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -374,7 +374,7 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored."""
+    """Return the commit that the rollback restored when it made this rescue commit."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -406,7 +406,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return changes and commits as JSON, with names that are safe for a terminal."""
+    """Return changes and commits as JSON, with names that are safe to print."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -414,7 +414,7 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the changed files of a commit, and return their printable names."""
+    """Write the commit's changed files into the work tree. Return the files' printable names."""
     # the caller has saved the current files; HEAD, branches and the index stay
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")

@@ -26,7 +26,7 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return the unchanged paths whose bytes may differ from their git object."""
+    """Return the unchanged files whose content may differ from the content that git stores."""
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
         # fast if nothing requires a conversion
@@ -64,7 +64,7 @@ def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tupl
 
 
 def _of_another_size(operation: Operation, files: dict[bytes, str]) -> set[bytes]:
-    """Return the files in ``files`` whose size differs from the size of their git object."""
+    """Return the files whose size differs from the size of their git object."""
     ids = "".join(f"{oid}\n" for oid in files.values()).encode()
     sizes = operation.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")
     pairs = zip(files, sizes, strict=False)
@@ -79,7 +79,7 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot of the work tree, store it under a new ref, and return it."""
+    """Create a snapshot of the work tree under the new ref ``ref``, and return the snapshot."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -134,7 +134,7 @@ def _scan(operation: Operation, plain: str) -> walk.Scan:
 
 
 def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
-    """Return the empty folders of the work tree, except below ``closed``."""
+    """Return the empty folders of the work tree, except folders below ``closed``."""
     left, empty = [""], list[str]()
     while left and len(empty) < MOST_EMPTY:
         below = left.pop()
@@ -153,7 +153,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return an index with the current state of every file except the harness's own."""
+    """Return an index that holds every current file except the harness's own files."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
