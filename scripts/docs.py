@@ -150,17 +150,17 @@ def recovery_tables() -> str:
         "carries out the step that the following table shows for the recorded phase.",
         table(("phase", "state after the crash", "step", "result"), phases),
         "The file `.git/harness/open_session.json` is a copy of the session's record. If somebody moves or copies the "
-        "project, or writes the copy, the copy can be the only record of the session. If the copy is the only "
-        "record, the harness treats the session as interrupted, whatever phase the copy contains. The harness saves "
-        "the work of an interrupted session in a WIP commit, and does not carry out any verdict. If the copy of a "
-        "session's record does not match the project, the harness renames the copy, and the run continues.",
+        "project, the copy can be the only record of the session. Somebody can also write a false copy. If the copy "
+        "is the only record, the harness ignores the phase in the copy, and treats the session as interrupted. "
+        "The harness saves the work of an interrupted session in a WIP commit, and does not carry out any verdict. "
+        "If the copy does not match the project, the harness renames the copy, and the run continues.",
         "If somebody moves the branch before the harness carries out a verdict, the harness does not put the "
         "session's commit on the branch. The harness keeps the session's commit under "
         "`refs/harness/unadopted/N`, and counts the session as unfinished.",
         "## The end of a turn",
-        "An agent may change the state of git during its turn. The harness treats every change of git's state as part "
-        "of the agent's session or attempt. The rules in this table apply to feature projects, task lists and the "
-        "workspaces of `--workers` (`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
+        "During its turn, an agent can change the state of git. The harness treats every such change of git's state "
+        "as part of the agent's session or attempt. The rules in this table apply to feature projects, task lists and "
+        "the workspaces of `--workers` (`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("state after the turn", "what the harness does"),
             (
@@ -169,39 +169,40 @@ def recovery_tables() -> str:
                     "The harness moves the work to the original branch, and checks out this branch again.",
                 ),
                 (
-                    "The base commit is no longer in the history.",
+                    "The base commit is no longer in the history of the branch.",
                     (
-                        "The harness applies the turn's work on top of the base commit. If the work conflicts with the "
-                        "base commit, the harness rejects the work."
+                        "The harness applies the work of the turn on top of the base commit. If the work conflicts "
+                        "with the base commit, the harness rejects the work."
                     ),
                 ),
                 (
                     "A merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved.",
                     (
-                        "In a feature project, the harness rolls back the session. In a task list, the agent may fix "
-                        "the state. If the agent does not fix the state, the harness moves the work into a rescue."
+                        "In a feature project, the harness rolls back the session. In a task list, the agent can "
+                        "fix the state of git. If the agent does not fix this state, the harness moves the work into a "
+                        "rescue."
                     ),
                 ),
                 (
                     "The project folder contains another work tree or repository.",
                     (
-                        "The harness does not delete or commit the other work tree. The verdict mentions the other "
-                        "work tree."
+                        "The harness does not delete or commit the other work tree or repository. The verdict mentions "
+                        "the other work tree or repository."
                     ),
                 ),
                 (
                     "A submodule has changes.",
                     (
-                        "The harness does not revert changes in a submodule. If the harness rolls back the work, it "
-                        "reports all changes in the submodule. If the harness accepts the work, it reports only "
-                        "uncommitted changes in the submodule."
+                        "The harness does not revert changes in a submodule. If the harness rolls back the work, the "
+                        "harness reports all changes in the submodule. If the harness accepts the work, the harness "
+                        "reports only uncommitted changes in the submodule."
                     ),
                 ),
                 (
                     "The repository's git settings or a hook have changed.",
                     (
                         "The harness restores the git settings and hooks, and reports the change. The folder "
-                        "`.git/harness/left` contains the files with the changes."
+                        "`.git/harness/left` contains the changed files."
                     ),
                 ),
                 (
@@ -234,25 +235,26 @@ def recovery_tables() -> str:
         "task list exists, `harness init` refuses to create an empty list.",
         "## Hand-off",
         "If a session ends without finished work, the harness saves the work in a WIP commit, and never pushes this "
-        "commit. The next session continues the work. This table shows how each reason for the end of a session is "
-        "recorded.",
+        "commit. The next session continues the work. This table shows how the harness records each reason for "
+        "the end of a session.",
         table(("reason", "start of the commit subject", "entry in the progress file", "event"), endings),
         "## Task lists",
-        "If a killed session left a task in progress, the state of the work tree determines how the harness recovers "
-        "the task:",
+        "If a task is in progress but its session was killed, the state of the work tree determines how the harness "
+        "recovers the task:",
         "- `validate`: the harness runs the task's validation command. If the command passes, the harness completes "
-        "the task and commits uncommitted changes. If the command fails, the harness rolls the work back into a "
+        "the task and commits the uncommitted changes. If the command fails, the harness rolls the work back into a "
         "rescue, and the attempt counts as failed.\n"
         "- `resume`: the agent decides with `harness task recover ID --decide resume|fail` whether the attempt "
         "continues or fails.\n"
         "- `fail`: the attempt counts as failed.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
-        "A crash never leaves an incomplete checkpoint file, because the harness replaces the whole file in one step. "
-        "If a worker has damaged the checkpoint file, the harness restores the checkpoint file from before the "
-        "run. A copy of the damaged file stays in `evidence/`.",
-        "This table shows what the next `lth run` does after an interrupted run. With `start again` and with `go on`, "
-        "`lth run` starts the next slice (one run of a worker). `lth status` shows the row of the table that applies.",
+        "A crash never leaves an incomplete checkpoint file, because the harness replaces the whole file atomically. "
+        "If a worker has damaged the checkpoint file, the harness restores the checkpoint file from before the run. A "
+        "copy of the damaged file stays in `evidence/`.",
+        "This table shows what the next `lth run` does after an interrupted run. In the steps `start again` and "
+        "`go on`, `lth run` starts the next slice (one run of a worker). `lth status` shows the row that applies to "
+        "the task.",
         table(("lease", "the checkpoint file says", "the last worker never ended", "step", "because"), slice_rows()),
     )
 

@@ -16,9 +16,9 @@ class Action:
 RECOVERY: tuple[Action, ...] = (
     Action(
         phase="preparing",
-        left_behind="No agent was started. At most, a private ref and a checkpoint folder exist.",
+        left_behind="No agent was started. There may be a private ref and a checkpoint folder.",
         step="forget",
-        promise="The harness uses up no session number and commits nothing.",
+        promise="The harness does not use up a session number, and commits nothing.",
     ),
     Action(
         phase="running",
@@ -34,13 +34,13 @@ RECOVERY: tuple[Action, ...] = (
     ),
     Action(
         phase="settling",
-        left_behind="The verdict is recorded. Some of the steps that carry out the verdict may already be done.",
+        left_behind="The verdict is recorded. The harness may have carried out a part of the verdict.",
         step="settle",
-        promise="The harness repeats every step that carries out the verdict. No step takes effect twice.",
+        promise="The harness carries out the whole verdict. No part of the verdict takes effect twice.",
     ),
     Action(
         phase="planning",
-        left_behind="An agent may have planned more features and changed any file.",
+        left_behind="An agent may have planned more features, and may have changed any file.",
         step="take_back",
         promise="The harness restores all files. A rescue (a git ref) keeps the agent's work.",
     ),
@@ -48,7 +48,7 @@ RECOVERY: tuple[Action, ...] = (
         phase="planned",
         left_behind="The plan is valid, and the commit with the plan is recorded.",
         step="adopt",
-        promise="The planned features are on the branch exactly once.",
+        promise="The branch contains each planned feature exactly once.",
     ),
 )
 
