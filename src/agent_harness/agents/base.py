@@ -35,7 +35,7 @@ def servers_json(servers: Mapping[str, McpServer]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Guard rails for an agent's tools, from ``tools:``. They are not a sandbox."""
+    """Guard rails for the tools of an agent, from the setting ``tools:``. They do not replace a sandbox."""
 
     # UAH-206..216, C32
 
@@ -77,7 +77,7 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox for a turn. Raise ``Refused`` if the settings require a sandbox and none is available."""
+    """Return the sandbox for a turn. Raise ``Refused`` if a required sandbox is unavailable."""
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -90,33 +90,33 @@ class Turn(ABC):
 
     @abstractmethod
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or None if none arrives in time or the turn has ended."""
+        """Return the next event, or None if no event arrives in time or the turn has ended."""
 
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """True after ``next_event`` has returned this turn's ``Finished`` event."""
+        """True if ``next_event`` has returned the ``Finished`` event of this turn."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End all processes of the agent, and wait for their exit. May be called again."""
+        """End all processes of the agent and wait until they exit. A second call does no harm."""
 
     def steer(self, text: str) -> bool:
-        """Send a message to the running agent. Return False if the agent cannot get the message."""
+        """Send a message to the running agent. Return False if the agent cannot receive messages."""
         return False
 
     def interrupt(self) -> bool:
-        """Ask the agent to end its turn. Return False if this is not possible."""
+        """Ask the agent to end its turn. Return False if the agent cannot be interrupted."""
         return False
 
     @property
     def over_limit(self) -> str:
-        """Phrase that names the resource limit that ended the agent, or ""."""
+        """Text that names the resource limit that ended the agent, or "" if none did."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Record that identifies the agent's process after a crash, or None if it has no separate process."""
+        """Record with which the harness finds the agent's process after a crash, or None without a separate process."""
         return None
 
 
@@ -130,13 +130,13 @@ class Agent(ABC):
 
     @property
     def account(self) -> str:
-        """Account name, without secrets. Agents with the same account share rate limits."""
+        """Name of the account, without secrets. All agents of an account share its rate limits."""
         return self.name
 
     def problem(self) -> str | None:
-        """Return why this agent cannot start now, or None if it can."""
+        """Return the reason why this agent cannot start now, or None if it can start."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if a turn of this agent could only damage the files in ``place``."""
+        """Return an error if this agent's turn could do nothing but damage files in ``place``."""
         return None

@@ -37,7 +37,7 @@ def line_of(data: bytes) -> str:
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers to a private file outside the project, and return its path."""
+    """Write the MCP servers to a private file outside the project. Return the path of this file."""
     # the caller removes the file
     if not brief.tools.mcp_servers:
         return None
@@ -48,7 +48,7 @@ def servers_file(brief: Brief) -> Path | None:
 
 
 def forget_servers_files(run_id: object) -> None:
-    """Remove the MCP server files of a run whose harness was killed."""
+    """Remove the MCP server files of a run whose harness process was killed."""
     if isinstance(run_id, str) and run_id.isalnum():
         for path in Path(tempfile.gettempdir()).glob(f"{_prefix(run_id)}*.json"):
             with suppress(OSError):  # another user's, in the shared folder
@@ -87,7 +87,7 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return a message if the program is not installed, or None."""
+    """Return a message if the program is not installed, otherwise None."""
     # a relative path is not checked
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
@@ -225,7 +225,7 @@ class CommandTurn(Turn):
             self._ready.append(event)
 
     def _claim(self, end: Finished) -> None:
-        """Store the program's report that its turn has ended, and limit the time until the program exits."""
+        """Store the event ``end``, and limit the time until the program must exit."""
         self._claimed = end
         self._lingers_until = time.monotonic() + LINGER_SECONDS
 
@@ -275,7 +275,7 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the provider's refusal in the last line that reports one, or None."""
+    """Return the provider's refusal that the text reports last, or None if it reports none."""
     now = clock.now()
     below = ""
     for line in reversed([each[:_LONGEST] for each in text.split("\n")]):
@@ -312,7 +312,7 @@ class Printed:
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the refusal at the end of a program's output, or None."""
+    """Return the provider's refusal in the last lines of a program's output, or None."""
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
@@ -331,7 +331,7 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn of a program or of shell text, and return the turn."""
+    """Start a turn that runs a program or shell text, and return the turn."""
     kept = printed or Printed()
     with removed_on_error(servers):
         running = process.start(
@@ -371,7 +371,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """Agent that runs the same command line for each turn, with the environment variables of the harness's caller."""
+    """Agent that runs the same command line in each turn. The program gets the caller's environment variables."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ VERSION_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Signs that a user is signed in to a program: environment variables, or files in the program's folder."""
+    """Signs that a user has signed in to a program: environment variables or files."""
 
     variables: tuple[str, ...] = ()
     home: str | None = None  # the variable that names the program's folder
@@ -77,7 +77,7 @@ KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """Known facts about one agent. ``spec`` is the agent's value for ``--agent``."""
+    """Known facts about an agent. ``spec`` is its value for ``--agent``."""
 
     spec: str
     program: str | None  # its path; ``None`` if none is needed, or if it is missing
@@ -102,7 +102,7 @@ class FoundAgent:
 
     @property
     def sign_in(self) -> str | None:
-        """Command to sign in. None if it is unknown or the user may be signed in."""
+        """Command that signs the user in, or None if the command is unknown or the user may be signed in."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
@@ -119,7 +119,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
-    """Return every known agent, installed or not. Installed agents are started once to read their version."""
+    """Return all known agents, installed or not. To read the version, start each installed agent once."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
     return [_found(spec, name, environ) for spec, name in [*programs, ("api", "")]]
@@ -138,12 +138,12 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the API key variables that are set. Their values are never returned."""
+    """Return the names, not the values, of the API key variables that are set."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the default agent as a record of its kind, source, problem and hint."""
+    """Return a record of the default agent, with its kind, its source and any problem."""
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -177,7 +177,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return whether the user is signed in (None if unknown), and the evidence."""
+    """Return True if the user is signed in (None: unknown), and the evidence."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -216,7 +216,7 @@ line.
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the program's version line, or None after a failure or timeout."""
+    """Return the line with the program's version, or None if the program fails or is too slow."""
     code, text = _printed([program, "--version"], process.scrubbed_environment(), timeout_seconds)
     said = [line.strip() for line in text.strip().split("\n")]
     first = next((line for line in said if _VERSION.search(line) and not line.lower().startswith("warning")), said[0])

@@ -16,7 +16,7 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that the agent wrote: one line or one block, without the line ending."""
+    """Line or block of text that the agent wrote, without the line ending."""
 
     text: str
 
@@ -30,7 +30,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """Result of a tool call. The adapter may have shortened ``output``."""
+    """Result of a tool call. ``output`` may be shortened."""
 
     output: str = ""
     id: str | None = None
@@ -39,7 +39,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one model call, never a running total."""
+    """Token counts of one model call. They are not running totals."""
 
     input_tokens: int = 0  # uncached
     output_tokens: int = 0
@@ -60,7 +60,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider, with the time to wait or the ISO time of the reset, if one is known."""
+    """Temporary refusal by the provider, with the waiting time or the reset time if the provider reported it."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -69,7 +69,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """End of the agent's turn. ``ok`` says nothing about whether the work is correct."""
+    """End of the agent's turn. ``ok`` does not tell if the work is correct."""
 
     ok: bool = True
     message: str = ""
@@ -93,18 +93,18 @@ def event_from(record: Mapping[str, object]) -> Event | None:
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """Return an event as a record from which ``event_from`` makes an equal event."""
+    """Return an event as a record. ``event_from`` returns an equal event for it."""
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """Return the event in a line. Any line that is not a JSON object with a known ``type`` becomes a text event."""
+    """Return the event in a line. A line without a known JSON event becomes a text event."""
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 
 
 def object_of_line(line: str | bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a line, or ``None`` if the line contains anything else."""
+    """Return the JSON object in a line, or ``None`` for any other content."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

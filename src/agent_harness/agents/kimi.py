@@ -16,7 +16,7 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """Return the command line of Kimi's print mode, which approves all tool calls."""
+    """Return the command line for Kimi's print mode. Kimi approves all tool calls in this mode."""
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 

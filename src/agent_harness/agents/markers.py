@@ -37,7 +37,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return the row for a line such as ``[CMD:RUN] make``, or None for any other line."""
+    """Return the row for a line with a prefix, such as ``[CMD:RUN] make``, or None."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -58,7 +58,8 @@ def pytest_result(line: str) -> str | None:
 
 
 def run_result(line: str) -> str | None:
-    """Return the result line of a test runner without decoration, or ``None`` for any other line."""
+    """Return the line in which a test runner reports its result, without decoration. Return ``None`` for other
+    lines."""
     if (found := pytest_result(line)) is not None:
         return found
     line = line.strip(" \t>|`*\u2502\r")[:400]
@@ -66,7 +67,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command of a shell tool's call, or None for any other tool."""
+    """Return the command that a shell tool runs, or None for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -96,7 +97,7 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Record of the action types for which the agent used prefixes such as ``[CMD:RUN]``."""
+    """Record of the action types that the agent reports with prefixes such as ``[CMD:RUN]``."""
 
     # tool calls of these types get no rows
 

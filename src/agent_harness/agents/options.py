@@ -16,7 +16,7 @@ from agent_harness.errors import ConfigurationError, ToolMissing
 
 
 def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Mapping[str, Any]:
-    """Return the settings unchanged. Raise ``ConfigurationError`` if a name is not in ``known``."""
+    """Return the settings unchanged. Raise ``ConfigurationError`` for a name that is not in ``known``."""
     names = tuple(known)
     unknown = sorted(set(settings) - set(names))
     if unknown:
@@ -50,14 +50,14 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return an account name that identifies the login but does not reveal the key."""
+    """Return a name for the account. It identifies the login but does not reveal the key."""
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return f"{provider}:{place}" if place else provider
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return ``own`` or the model in the settings. If both are set, ``wins`` selects ``own``."""
+    """Return the model to use. If ``wins`` is True, ``own`` takes precedence over the model in the settings."""
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
@@ -72,7 +72,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings that every client has. Subclasses read further settings in ``own``."""
+    """Settings that all clients have. A subclass reads its further settings in ``own``."""
 
     kind: ClassVar[str]
     program: str = ""

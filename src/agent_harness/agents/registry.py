@@ -43,7 +43,8 @@ def resolve(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> Agent:
-    """Return the agent that the command line, environment, settings or PATH names, in this order."""
+    """Return the agent from the command line, the environment, the settings or PATH. The first source that names an
+    agent applies."""
     # Nothing is started. A file in the settings is relative to ``root``, any other to the current folder.
     if spec is not None:
         return from_spec(spec, source="--agent")
@@ -67,7 +68,7 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """Return the agent to run, then those that replace it while its provider refuses requests."""
+    """Return the agent to run, followed by its replacements for the time of a provider's refusal."""
     if specs:
         return tuple(from_spec(spec, source="--agent") for spec in specs)
     first = resolve(None, configured=configured, environ=environ, root=root)
@@ -122,7 +123,7 @@ def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> 
 
 
 def words_of(text: str) -> list[str]:
-    """Return a command's words, split as by a shell. Raise ``UsageError`` if a quote is open or there is no word."""
+    """Split a command into words like a shell. Raise ``UsageError`` if that fails or there is no word."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -145,7 +146,7 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """Return an error for a user who has only a provider's key, or None if no key is set."""
+    """Return an error for a user who has only a provider's key. Return None if no key is set."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:
@@ -162,7 +163,7 @@ def _to_install() -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the agent kind that the user probably meant, or None if none is similar."""
+    """Return the agent kind that the user probably meant, or None if no known name is similar."""
     from difflib import get_close_matches
 
     by_program = {**{name: f"acp:{name}" for name in _module_of("acp").KNOWN}, **CLIENTS}

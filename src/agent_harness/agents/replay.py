@@ -52,7 +52,7 @@ NAME = "session-{session}.cassette.jsonl"
 
 @dataclass(slots=True)
 class TreeStep:
-    """Files with their new content. A step with a message is also a commit."""
+    """File contents to write. A step with a message also makes a commit."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -68,7 +68,7 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the path of the session's cassette (recording file). Raise ``ConfigurationError`` if it is missing."""
+    """Return the path of a session's recording file. Raise ``ConfigurationError`` if the file is missing."""
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
@@ -78,7 +78,7 @@ def find(path: Path, session: int) -> Path:
 
 
 def read(path: Path) -> list[Recorded]:
-    """Return the recorded turns in a cassette file. Raise ``ConfigurationError`` for an unknown format or version."""
+    """Return the turns in a recording file. Raise ``ConfigurationError`` for an unknown format or version."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -148,7 +148,7 @@ _FILE, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
-    """Return one record per new commit, and one for the uncommitted changes."""
+    """Return a record for each new commit, and a record for the uncommitted changes."""
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
     base = before
@@ -162,7 +162,7 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply the file changes, and return the paths without recorded content. Raise ``UnsafeTree`` for unsafe paths."""
+    """Apply the file changes. Return the paths without recorded content. Raise ``UnsafeTree`` for unsafe paths."""
     known = [one for one in files if isinstance(one.get("path"), str)]
     paths = [_checked(git, str(one["path"])) for one in known]
     missing = []
@@ -180,7 +180,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the turn's files whose content differs from the start of the recording."""
+    """Return the files of a turn whose content differs from their content at the start of the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -206,7 +206,8 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return the id and message of each commit since ``before``, oldest first, or [] if history was rewritten."""
+    """Return the id and message of each commit after ``before``, oldest first. Return [] if the history was
+    rewritten."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -296,7 +297,7 @@ _NO_WAIT_SECONDS = 0.001
 
 
 class ReplayAgent(Agent):
-    """Agent that replays a recording file, or one file per session from a folder."""
+    """Agent that replays a recording file. For a folder, it replays one file in each session."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -307,7 +308,7 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ReplayAgent":
-        """Return the agent for ``--agent replay:FILE``. The path is relative to the current folder."""
+        """Return the agent for ``--agent replay:FILE``. ``FILE`` is relative to the current folder."""
         return cls(Path(text).absolute())
 
     @classmethod
@@ -352,7 +353,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
 
 
 class ReplayTurn(Turn):
-    """Replay of one recorded turn, in this process."""
+    """Replay of a recorded turn in this process."""
 
     # the files change immediately before the last event
 
@@ -401,7 +402,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Change the files. After a problem, return a message and whether the turn must fail."""
+        """Change the files. If there is a problem, return its message, and True if the turn must fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

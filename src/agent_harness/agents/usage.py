@@ -86,7 +86,7 @@ more.
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return the cost of a call in US dollars, or None if it is unknown."""
+    """Return the cost of a model call in US dollars, or None if the cost is unknown."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     name = usage.model or model or ""
@@ -98,12 +98,12 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if ``ASSUMED`` is the only source of this model's price."""
+    """Return True if the price of this model comes only from ``ASSUMED``."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return a model's price in ``ASSUMED``, or None if it has none."""
+    """Return the price of a model in ``ASSUMED``, or None if there is none."""
     # provider prefixes and dates in model names are ignored
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
@@ -113,7 +113,7 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost at the prices in ``ASSUMED``, or None for an unknown model."""
+    """Return the cost at prices in ``ASSUMED``, or None if ``ASSUMED`` does not list the model."""
     # at the most expensive rates that may apply
     known = _family(model)
     if known is None:
@@ -126,7 +126,7 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the cost according to the genai-prices list, or None if it is unknown."""
+    """Return the cost at genai-prices rates, or None if that package does not know the cost."""
     try:
         import genai_prices
     except ImportError:  # the extra is not installed
@@ -164,22 +164,22 @@ class Totals:
 
     @property
     def reported(self) -> bool:
-        """True if the agent reported tokens. If it did not, a cost of zero does not mean that nothing was spent."""
+        """True if the agent reported tokens. Without a report, a cost of zero means an unknown cost."""
         return self.calls > 0
 
     @property
     def cost_usd(self) -> float | None:
-        """Cost in US dollars, or None if a call has no known price."""
+        """Cost in US dollars, or None if the price of any call is unknown."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """Return the cost to compare with a budget."""
+        """Return the cost that the harness compares with a budget."""
         # calls without a known price count at ``SAMPLE_PRICE``
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Return the totals after ``usage``, which is one more call or a cost report."""
+    """Return the totals plus ``usage``, which is a model call or a cost report."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -200,7 +200,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals with the reported cost in place of the cost counted since the last report."""
+    """Return the totals with the reported cost. It replaces the cost counted since the last report."""
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -213,14 +213,14 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of two totals, with the context size of the newer ``second``."""
+    """Return the sum of two totals. The context size comes from ``second``, the newer total."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """Return the expected cost of ``left`` open items, from the costs of proven items."""
+    """Estimate the cost of ``left`` open items from the costs of proven items."""
     # pairs are quartiles; other cost (rejected work, plans, cleanups) is spread over the proven items
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
@@ -234,7 +234,7 @@ def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tri
 
 
 def estimate_line(found: JsonObject, noun: str) -> str:
-    """Return an estimate as one line of text. ``noun`` is the word for one item, such as ``task``."""
+    """Return an estimate as a line of text. ``noun`` names the items, such as ``task``."""
     left = found["items_left"]
     begin = f"Estimate for {left} open {noun}{'' if left == 1 else 's'}: "
     if found["unknown"]:
@@ -279,7 +279,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on lines that contain ``mark``, from the last line to the first."""
+    """Yield the JSON objects on lines with ``mark``. Start with the last line."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -290,7 +290,7 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the JSON object on a line, or None."""
+    """Return the JSON object on a line. For a list, return its last object. Otherwise return None."""
     # the last one of a list
     if not line.lstrip().startswith(("{", "[")):
         return None

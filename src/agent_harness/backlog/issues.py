@@ -9,7 +9,7 @@ _RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, 
 
 
 def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
-    """Return a repository's issues as work items."""
+    """Return the issues of a repository as work items."""
     sorter = Sorter()
     items = []
     for row in rows:

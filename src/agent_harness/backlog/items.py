@@ -23,7 +23,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogItem:
-    """Work item in the form that all list formats share."""
+    """Work item in a form that suits all list formats."""
 
     id: str  # as its list names it
     title: str  # on one line
@@ -42,7 +42,7 @@ class BacklogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Imported list of work items. Item ids are unique within ``scope``, such as a tag or a repository."""
+    """Imported list of work items. An item's id is unique within ``scope``, such as a tag or repository."""
 
     format: str
     scope: str
@@ -50,7 +50,7 @@ class Backlog:
     left_out: tuple[LeftOut, ...] = ()
 
     def key(self, item_id: str) -> str:
-        """Return the key by which the importing project identifies the item."""
+        """Return the key that identifies an item in the project that imports it."""
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
@@ -62,13 +62,13 @@ class Backlog:
 
 
 def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
-    """Return the text on one line. A text that is too long is cut at a word boundary."""
+    """Return the text on one line. Cut a long text at a word boundary."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the item's own command, or else ``command`` with the item's id for ``{id}``."""
+    """Return the item's own command. If it has none, return ``command`` with the item's id in place of ``{id}``."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -76,12 +76,12 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter of one list's items. ``left_out`` records what the import omits."""
+    """Sorter of the items in one list. ``left_out`` records the omitted parts."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the items to import, in the order of the list, with their dependencies."""
+        """Return the items to import in list order, with their dependencies."""
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}
         known = {each.id: each for each in items}

@@ -344,7 +344,7 @@ _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
-    """Yield each checkbox outside code blocks: indent, mark, text, heading above, lines below."""
+    """Yield each checkbox outside code blocks as (indent, mark, text, heading above, lines below)."""
     fence, heading = "", ""
     last: tuple[int, str, str, str, list[str]] | None = None
     for line in [*text.splitlines(), "# end"]:
@@ -371,7 +371,7 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the tasks of a spec-kit list with their dependencies."""
+    """Yield the tasks of a spec-kit list, each with its dependencies."""
     # adjacent tasks with [P] do not depend on each other; each section depends on the one before it
     before: tuple[str, ...] = ()  # dependencies of the next one with [P]
     since: list[str] = []  # dependencies of the next one without
@@ -497,7 +497,7 @@ def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> 
 
 
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the features by priority. Features without a priority come last."""
+    """Yield the features in the order of their priority. Features without a priority come last."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
     _tell_uncarried(listed, _OF_FEATURES, sorter)
@@ -545,7 +545,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """Return a long task as one item, proven by the commands of its criteria."""
+    """Return a long task as one item. The commands of all criteria prove this item."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []
@@ -570,7 +570,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """Return one command that succeeds only if all commands succeed. Return None for an empty list."""
+    """Return a command that succeeds only if all commands succeed, or None if there are no commands."""
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

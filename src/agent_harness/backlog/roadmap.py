@@ -23,7 +23,7 @@ def is_roadmap(items: Iterable[BacklogItem]) -> bool:
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return a roadmap's plans, and each phase that has no plans, as items."""
+    """Return the items of a roadmap: its plans, and each phase without plans."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -56,7 +56,7 @@ def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[Backlo
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return the numbers of the phases on which each phase depends."""
+    """Return, for each phase, the numbers of the phases on which it depends."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

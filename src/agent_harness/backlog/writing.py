@@ -21,12 +21,12 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """Return the items as a task list in the format ``form``. ``name`` is the name of the project."""
+    """Return the items as the text of a list in the format ``form``. ``name`` is the project's name."""
     return WRITERS[form](name, items)
 
 
 def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
-    """Yield the parts of the items that the list format ``form`` cannot represent."""
+    """Yield the parts of the items that a list in the format ``form`` cannot represent."""
     for member, what in _MEMBERS.items():
         with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
         if with_it and member not in _CARRIED[form]:
@@ -58,17 +58,17 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """Escape the line so that an import reads it as plain text."""
+    """Escape Markdown signs in the line, so that an import reads the line as plain text."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
 def _without_order(title: str) -> str:
-    """Escape the title so that an import finds no dependency in it."""
+    """Escape the title, so that an import does not find a dependency in the title."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a Task Master list. Tasks get new numbers, and keep their ids as metadata."""
+    """Return a Task Master list. It numbers the tasks again, and stores their ids as metadata."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -160,7 +160,7 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list. A feature without a test file gets the name of a new one."""
+    """Return a feature list. Each feature without a test file gets a new test file name."""
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 
 def project_here() -> "Root":
-    """Return the nearest project of any kind.
-    If there is none, raise ``NotAProject`` with commands to create a project."""
+    """Return the nearest project of any kind. If there is none, raise ``NotAProject`` with commands that create a
+    project."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.errors import NotAProject
     from agent_harness.kernel import root
@@ -21,7 +21,7 @@ def project_here() -> "Root":
 
 
 def leave(code: int) -> int:
-    """Flush the output and end the process at once. Return ``code`` if that is not possible."""
+    """Flush the output and end the process at once. Return ``code`` if the process cannot end at once."""
     # A normal exit costs a short command an eighth of its time. Temporal's threads can crash or block it.
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:

@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command, also by a former name. For an unknown name, suggest a similar one."""
+        """Return the command with this name or former name. For an unknown name, raise an error with a similar name."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Describe only the everyday commands, so that the help fits on one screen."""
+        """Write help lines for the everyday commands, and only the names of the other commands."""
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])

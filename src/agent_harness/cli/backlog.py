@@ -326,7 +326,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if ``out`` is a project's state file, or would look like one."""
+    """Raise ``Refused`` if ``out`` is a project's state file, or would look like a state file."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -340,7 +340,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return this project's state file and items. Only proven or checked items are marked as done."""
+    """Return this project's state file and items. Only proven or checked items count as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -86,7 +86,7 @@ MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop
 
 
 def is_fast(name: str) -> bool:
-    """Return True if the command parses its own arguments, without click."""
+    """Return True if the command parses its own arguments and does not use click."""
     return name in COMMANDS and ":" not in COMMANDS[name][1]
 
 

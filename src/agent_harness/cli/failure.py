@@ -44,13 +44,13 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
 
 
 def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
-    """Print any error in one line and return its exit code. With ``HARNESS_DEBUG=1``, also print the traceback."""
+    """Print an error in one line and return its exit code. With ``HARNESS_DEBUG=1``, also print the traceback."""
     _trace(error.__cause__ if isinstance(error, HarnessError) else error)
     return show(for_people(error), as_json=as_json, verb=verb)
 
 
 def for_people(error: Exception) -> HarnessError:
-    """Return the error that the user sees for an exception."""
+    """Return the error to show to the user for an exception."""
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and (refused := _refusal(error)):

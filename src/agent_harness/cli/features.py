@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print a JSON answer, but only if ``as_json`` is set."""
+    """Print a JSON answer if ``as_json`` is True."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
@@ -127,7 +127,7 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Ask the user the pending question. After an answer, exit code 3 becomes 0."""
+    """Ask the user the open question. Return 0 instead of exit code 3 if the user answers."""
     forget_typed()
     chosen = click.prompt("Choose an answer (word, letter, number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -137,7 +137,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Ask what to do next with a project that is completed (UAH-484)."""
+    """Ask the user what to do with a project that is complete (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":

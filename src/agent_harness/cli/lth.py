@@ -354,7 +354,7 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a slice with progress on the terminal. Return its answer and exit status."""
+    """Run a slice and show its progress on the terminal. Return the slice's answer and exit status."""
     from agent_harness.kernel import terminal
 
     if options.get("dry-run"):

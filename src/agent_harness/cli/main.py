@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Make stdout and stderr replace characters that their encoding lacks."""
+    """Make stdout and stderr replace each character that their encoding does not contain."""
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return the kind and folder of the nearest project. Refuse a long task unless ``long_tasks``."""
+    """Return the kind and folder of the nearest project. Raise ``NotAProject`` for a long task unless ``long_tasks`` is
+    True."""
     found = project_here()
     if found.kind == "longtask" and not long_tasks:
         raise NotAProject(f"{found.path} is a long task. Use the lth commands for it", hint="lth status .")
@@ -252,7 +253,7 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str | None, exchange: str | None, workers: int | None) -> "EngineFactory | None":
-    """Return a function that creates the remote engine, or None if the run uses none."""
+    """Return a function that creates the remote engine, or None if the run uses no remote engine."""
     factory = None
     if url and (workers or _was_typed("engine")):
         from functools import partial

@@ -7,7 +7,7 @@ HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init -
 
 
 def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
-    """Print the state of the project, and return 0 even without an active run."""
+    """Print the state of the project. Return 0 even if no run is active."""
     from agent_harness.cli import failure
 
     try:

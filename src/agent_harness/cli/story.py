@@ -49,7 +49,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines wrapped to the terminal's width, except lines that start with a word in ``whole``."""
+    """Print lines wrapped to the terminal's width. Do not wrap lines that start with a word in ``whole``."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -281,7 +281,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the project in or above each path or, without paths, the nearest project."""
+    """Return the project in or above each path. Without paths, return the nearest project."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]

@@ -113,7 +113,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the repository's top folder if a new list may be created there."""
+    """Return the repository's top folder if a new list may be created in this folder, otherwise None."""
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
 
@@ -206,7 +206,7 @@ def resume(*, as_json: bool) -> int:
 
 
 def workers_set() -> int | None:
-    """Return the number of workers in the settings, or None for a single agent."""
+    """Return the number of workers in the settings, or None for a run with one agent."""
     return open_list().workers
 
 

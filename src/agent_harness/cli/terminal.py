@@ -64,7 +64,7 @@ Footer = Callable[[int, str], Sequence[str]]
 
 
 class Positive(click.FloatRange):
-    """Type of a finite number above 0 or, with ``least``, of at least ``least``."""
+    """Type of a finite number above 0. If ``least`` is set, the number must be at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         super().__init__(min=least or 0, min_open=least is None)
@@ -77,7 +77,7 @@ class Positive(click.FloatRange):
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """Return what a run does if a provider refuses requests or no agent slot is free."""
+    """Return the policy for a run whose provider refuses requests or that finds no free agent slot."""
     from agent_harness.supervision.dispatch import RefusalPolicy
 
     watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
@@ -87,7 +87,7 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """Output of a long command: printed lines and, on a terminal, a footer below them."""
+    """Output of a long command: printed lines, and a footer below these lines on a terminal."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -102,7 +102,7 @@ class Screen:
         self._journal: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
-        """Print progress lines, and store them in the run's journal."""
+        """Print lines of progress, and store these lines in the run's journal."""
         if self._journal is not None:
             self._journal(text)
         self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
@@ -111,7 +111,7 @@ class Screen:
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Print the lines of ``text``, each after the time ``at``. Wrap long lines on a terminal."""
+        """Print each line of ``text`` after the time ``at``. On a terminal, wrap long lines."""
         # the work continues even if the output is closed
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
@@ -129,7 +129,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show how long the run still waits. An empty ``line`` ends the display."""
+        """Show how long the run still waits. An empty ``line`` removes this text."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -144,7 +144,7 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """Redraw the footer every second inside the ``with`` block. ``journal`` gets the text of each ``say``."""
+        """Redraw the footer every second inside the ``with`` block. ``journal`` receives the text of each ``say``."""
         self._journal, self._footer = journal, footer
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(look, over), daemon=True)
@@ -204,7 +204,7 @@ class Screen:
                 self._last = last
 
     def _one(self, line: str) -> str:
-        """Remove comma-separated parts from the end until the line fits."""
+        """Remove comma-separated parts from the end of the line until the line fits."""
         shown = terminal.printable(line)
         while len(shown) >= self._columns and ", " in shown:
             shown = shown.rpartition(", ")[0]
@@ -256,7 +256,7 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """Return the screen of this process. All code that writes to the terminal uses this screen."""
+    """Return the only screen of this process, through which all code writes to the terminal."""
     return Screen(as_json=as_json)
 
 
@@ -289,7 +289,7 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """Result of a run: its answer ``done``, and the next command for the user."""
+    """Result of a run (``done``), and the next command for the user (``following``)."""
 
     # None after an error, because the error's message names it
     following: str | None = None
@@ -298,7 +298,7 @@ class EndOfRun:
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Print a summary of the run after the ``with`` block."""
+    """Print a summary of the run at the end of the ``with`` block."""
     from agent_harness.cli import failure
     from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
@@ -338,7 +338,7 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """Return a function that asks a yes/no question, and returns True for yes."""
+    """Return a function that asks a yes/no question and returns True if the user says yes."""
 
     def answer(question: str) -> bool:
         if yes:

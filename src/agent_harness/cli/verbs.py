@@ -36,7 +36,7 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """Raised if the user asks for help. An empty ``verb`` means the whole program."""
+    """Exception for a request for help. If ``verb`` is empty, the user wants the program's help."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -47,7 +47,7 @@ class HelpAsked(Exception):
 
 
 def utf8_text(word: str) -> str:
-    """Return the word. Raise ``ValueError`` if the word cannot be encoded as UTF-8."""
+    """Return the word unchanged. Raise ``ValueError`` if UTF-8 cannot encode the word."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -71,7 +71,7 @@ class OneOf:
 
 
 class Number:
-    """Parser of a finite number above 0 or, with ``least``, of at least ``least``."""
+    """Parser of a finite number above 0. If ``least`` is set, the number must be at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         self.least = least
@@ -93,7 +93,7 @@ class Number:
 
 
 class Argument:
-    """Positional argument of a verb. With ``many``, the argument takes all remaining words."""
+    """Positional argument of a verb. If ``many`` is True, it takes all remaining words."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Argument:
 
 
 class Option:
-    """Option of a verb. Without ``value``, it is a flag that stores ``sets``."""
+    """Option of a verb. An option without ``value`` is a flag that stores ``sets``."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 class Subcommand:
-    """Verb of a program. ``act`` is the function that carries it out."""
+    """Verb of a program. The function ``act`` carries it out."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Subcommand:
 
 
 class Style:
-    """Parsing rules and error texts of a program."""
+    """Rules for parsing a program's command line, and its error texts."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the name of the verb that ``word`` means, also by an alias."""
+        """Return the name of the verb with the name or alias ``word``."""
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -235,7 +235,7 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """Return the values of a verb's arguments and options, by name. Raise ``UsageError`` for invalid words."""
+        """Return the values of a verb's arguments and options by name. Raise ``UsageError`` if a word is invalid."""
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
         rest = words[::-1]
@@ -325,7 +325,7 @@ class Program:
 
 
 def guarded(program: Program, run: Callable[[list[str]], int], words: list[str]) -> int:
-    """Run a command and return its exit code. Print the help or an error."""
+    """Run a command and return its exit code. Print the requested help, or any error."""
     try:
         return run(words)
     except HelpAsked as asked:
@@ -359,7 +359,7 @@ _HELP = (", ".join(HELP), "Show this message and exit.")
 
 
 def usage(program: Program, verb: str = "") -> str:
-    """Return the ``--help`` text of a verb or, without a verb, of the program."""
+    """Return the ``--help`` text of a verb. If ``verb`` is empty, return the program's text."""
     return _of_verb(program, verb) if verb else _of_program(program)
 
 

@@ -30,7 +30,7 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Show the project until the user quits, and return the exit code."""
+    """Show the project until the user quits. Return the exit code."""
     if everything:
         if item is not None:
             raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
@@ -55,7 +55,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the id of the item that ``word`` names by its id or its slot."""
+    """Return the id of the item with the id ``word``, or of the item in the slot ``word``."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -77,7 +77,7 @@ def _print_json(found: JsonObject) -> None:
 
 
 def _plain(view: WatchReader) -> int:
-    """Print new log lines as they are written, and a status line once a minute, until Ctrl-C."""
+    """Print new log lines as they appear, and a status line every minute, until the user presses Ctrl-C."""
     seen, shown, said_at = view.load(), 0, float("-inf")
     try:
         while True:
@@ -96,7 +96,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return the number of ``before``'s rows that ``after``, a later copy, still contains."""
+    """Return how many rows of ``before`` the later list ``after`` still contains."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

@@ -74,7 +74,7 @@ class OneProject:
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Reload the project. If that fails, keep the last view."""
+        """Reload the project. If the reload fails, keep the last view."""
         try:
             seen = self._view.load()
             if seen.view.is_unreadable and not self._seen.view.is_unreadable:
@@ -101,7 +101,7 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the transcript of the item's running or last session."""
+        """Return the last transcript lines of the item's running or last session."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -249,7 +249,7 @@ class OneProject:
             _run(["say", *to, "--", text])
 
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
-        """Run a dialog on the normal terminal, then show the view again."""
+        """Run a dialog on the normal terminal. Show the full-screen view again afterwards."""
         with self._screen.aside():
             try:
                 act()
@@ -279,7 +279,7 @@ def _undone(item: str) -> None:
 
 
 def _run(words: list[str]) -> int:
-    """Run a harness command whose output goes to this terminal."""
+    """Run a harness command that prints to this terminal."""
     from agent_harness.cli.app import main as command
 
     return command(words)
@@ -300,7 +300,7 @@ def _page(title: str, lines: Sequence[str]) -> ScrolledText:
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the key hints that fit into the width. The last hint, which tells how to quit, is always included."""
+    """Return the key hints that fit into the width. Always include the last hint, which tells how to quit."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

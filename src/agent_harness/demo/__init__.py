@@ -77,7 +77,7 @@ _HALF_WRITTEN = "src/shorty/cli.py"
 
 
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
-    """Run the demo in a new folder. Return 0 only if every promise was kept."""
+    """Run the demo in a new folder. Return 0 only if the harness kept each promise of the demo."""
     children.require_git()
     place = prepare(path)
     if not children.has_pytest():
@@ -111,7 +111,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """Commands of one demo, run one after the other as child processes."""
+    """Commands of one demo. They run one after another in child processes."""
 
     place: DemoLayout
     view: DemoView

@@ -71,7 +71,7 @@ def sample() -> Traversable:
 
 
 def bundled_script() -> str:
-    """Return the bundled script, joined from one YAML file for each feature."""
+    """Return the text of the bundled script, joined from one YAML file for each feature."""
     parts = sorted((p for p in (sample() / "script").iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name)
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
@@ -93,7 +93,7 @@ def has_pytest() -> bool:
 
 
 def add_python(place: DemoLayout) -> None:
-    """Create a virtual environment with pytest in the demo's folder."""
+    """Create a virtual environment with pytest in the folder of the demo."""
     # if the installation fails, the demo's folder is removed
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
@@ -120,7 +120,7 @@ def add_python(place: DemoLayout) -> None:
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """Return the environment of a child process, without the user's harness settings."""
+    """Return the environment for a child process. Omit the user's harness settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
     kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -141,7 +141,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Child:
-    """Running ``harness`` command, whose output can be read as lines without blocking."""
+    """Running ``harness`` command. Its output lines can be read without blocking."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
         self.arguments = tuple(arguments)
@@ -181,12 +181,12 @@ class Child:
                 return found
 
     def kill(self) -> None:
-        """Send SIGKILL to the harness process alone, and wait for its end."""
+        """Kill only the harness process, and wait for its end."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Send SIGINT, then stronger signals, until the command has exited."""
+        """Send SIGINT, SIGTERM and SIGKILL in turn until the command has exited."""
         for way, patience in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             if self.exit_code is not None:
                 return

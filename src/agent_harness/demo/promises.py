@@ -23,7 +23,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """Promise of the demo, with its result and the observed facts."""
+    """Promise of the demo. ``kept`` is the result, and ``seen`` describes the observed facts."""
 
     name: str
     kept: bool
@@ -40,7 +40,7 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Check each promise in the demo's folder, and return the results."""
+    """Check in the demo's folder if the harness kept each promise. Return the results."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]

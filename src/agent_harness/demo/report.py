@@ -77,7 +77,7 @@ class DemoView(ABC):
 
 
 class Plain(DemoView):
-    """Plain view, with one line for each event."""
+    """View that prints one line for each event."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
@@ -184,7 +184,7 @@ def _style_of(line: str) -> str:
 
 
 def console_for(*, plain: bool, to_stderr: bool = False) -> Console:
-    """Return the console for tables, which with ``plain`` has no colours and a fixed width."""
+    """Return the console for tables. If ``plain`` is True, it has no colours and a fixed width."""
     out = sys.stderr if to_stderr else sys.stdout
     if plain:
         return Console(file=out, width=118, color_system=None, force_terminal=False, highlight=False)
@@ -279,7 +279,7 @@ WIDE = 100
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Return a table of claims and verdicts, or blocks of text on a narrow terminal."""
+    """Return a table of claims and verdicts. On a narrow terminal, return blocks of text."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
@@ -303,14 +303,14 @@ def _block(session: DemoSession) -> Iterator[RenderableType]:
 
 
 def with_a_real_agent(place: DemoLayout) -> str:
-    """Return a shell command with which a real agent builds the program of the demo."""
+    """Return a shell command that builds the demo's program with a real agent."""
     spec = shlex.quote(str(place.spec))
     ours = _program()
     return f"export HARNESS_AGENT='command:YOUR-AGENT'; {ours} init --spec {spec} && {ours} run --until-done"
 
 
 def _program() -> str:
-    """Return ``harness``, or its full path if it is not on PATH."""
+    """Return ``harness`` if it is on PATH, otherwise the path of the program."""
     return "harness" if shutil.which("harness") else shlex.quote(str(Path(sys.executable).with_name("harness")))
 
 
@@ -329,7 +329,7 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """Yield one table row for each claim, or one row with the end of the session."""
+    """Yield a table row for each claim. For a session without claims, yield one row with the session's end."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)

@@ -11,7 +11,7 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of a growing file."""
+    """Reader of a file that grows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,7 +48,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """Return a transcript line as the live view shows it, or ``None`` to skip it."""
+    """Return the text that the live view shows for a transcript line, or ``None`` to omit the line."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -66,7 +66,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """Agent's statement that its feature is done, with the harness's verdict and test result."""
+    """Statement of the agent that its feature is done, with the harness's verdict."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -86,7 +86,7 @@ class DemoSession:
 
 @dataclass
 class Story:
-    """Sessions of a project in order, and the state of each feature."""
+    """Sessions of a project in their order, and the state and title of each feature."""
 
     sessions: list[DemoSession] = field(default_factory=list)
     features: dict[int, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Story:
         return last if last and last.ending == "running" else None
 
     def hear(self, event: Record) -> None:
-        """Add an event to the story. Unknown events change nothing."""
+        """Add an event to the story. Ignore unknown events."""
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):

@@ -29,7 +29,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Exit code and output of a command. Raises ``AssertionError`` if the output contains a traceback."""
+    """Exit code and output of a command. A traceback in the output raises ``AssertionError``."""
 
     code: int
     out: str
@@ -77,7 +77,7 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """Run a command as a process, for at most ``seconds``."""
+    """Run a command in a separate process for at most ``seconds``."""
     # forked from a process that has already imported the harness, if possible
     if tuple(words[: len(HARNESS)]) == HARNESS:
         from agent_harness.testing import forked
@@ -146,7 +146,7 @@ for line in sys.stdin:
 
 
 def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
-    """Write an executable MCP server for stdin and stdout, and return its path."""
+    """Write an executable MCP server that uses stdin and stdout. Return the server's path."""
     # tools: the text arguments of each tool
     # answer: Python source of `def answer(name, given)`; it can use json, os, pathlib and sys
     listed = [

@@ -46,7 +46,7 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check the contract with agents from ``make``, and return the names of the checked clauses."""
+    """Check the agents from ``make`` against the contract. Return the names of the checked clauses."""
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)

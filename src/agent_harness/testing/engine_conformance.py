@@ -36,7 +36,7 @@ class EngineUnderTest(Protocol):
     """Folder for the checks. Its subfolder ``project`` is a repository with one commit."""
 
     def engine(self) -> Engine:
-        """Return a new engine for the same project, as for a second coordinator."""
+        """Return a new engine for the same project, as a second coordinator would create."""
         ...
 
     def kill_worker(self) -> None: ...

@@ -45,7 +45,7 @@ STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 
 class FeatureListProject:
-    """Project with a feature list, for tests."""
+    """Test project with a feature list."""
 
     # base: folder of the remote origin.git, of scripts and of output; environ: environment of every command
 
@@ -56,7 +56,7 @@ class FeatureListProject:
 
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a repository with one commit, and one feature for each flag in ``passes``."""
+        """Create a repository with one commit. Its feature list has one feature for each flag in ``passes``."""
         return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
 
     @classmethod
@@ -68,7 +68,7 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """Create a project with one feature for each name. Agents implement features as Python modules."""
+        """Create a project with one feature for each name. Each feature is a Python module that an agent must write."""
         # settings and files are added to the defaults; members: further members of features, by name
         rows = [
             {
@@ -107,7 +107,7 @@ class FeatureListProject:
 
     @classmethod
     def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a project with only settings and features, without a git repository."""
+        """Create a project that has settings and features, but no real git repository."""
         (root / ".git").mkdir(parents=True)
         made = cls(root)
         made.put({".harness.yaml": settings})
@@ -127,7 +127,6 @@ class FeatureListProject:
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """Return the command line of ``harness``."""
         # agent: the SPEC of an agent, or the turns of a scripted agent
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
@@ -141,7 +140,7 @@ class FeatureListProject:
         agent: Sequence[Mapping[str, object]] | str | None = None,
         launcher: str | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """Start ``harness``, or ``launcher``, and leave it running."""
+        """Start ``harness``, or ``launcher`` in its place, and do not wait for its end."""
         words = self.command(*args, agent=agent)
         if launcher is not None:
             words = [launcher, *words[len(HARNESS) :]]
@@ -160,7 +159,7 @@ class FeatureListProject:
         after_kill: bool = False,
         agent_pushes: bool = False,
     ) -> CommandResult:
-        """Run one command to its end. Assert that nothing was pushed unless work was accepted."""
+        """Run a command to its end. Assert that the command pushed nothing if no work was accepted."""
         # after_kill: a killed harness may still push a verified commit; agent_pushes: the agent pushes unaccepted work
         before = (self.remote(), self.completed())
         words = self.command(*args, agent=agent)
@@ -189,7 +188,7 @@ class FeatureListProject:
                 path.chmod(0o755)
 
     def plan(self, *passes: bool, **members: Any) -> None:
-        """Overwrite ``features.json`` with one feature for each flag. ``members`` are added to every feature."""
+        """Overwrite ``features.json`` with one feature for each flag in ``passes``. Add ``members`` to each feature."""
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:
@@ -198,7 +197,7 @@ class FeatureListProject:
         return self.head
 
     def configure(self, settings: str) -> str:
-        """Append to .harness.yaml as a person would, commit and push. Return the new HEAD."""
+        """Append ``settings`` to .harness.yaml, commit, and push. Return the new HEAD."""
         with (self.root / ".harness.yaml").open("a") as file:
             file.write(settings)
         head = self.commit("Settings")
@@ -216,7 +215,7 @@ class FeatureListProject:
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
-        """Commit of the remote branch ``main``, or ``None`` if it does not exist."""
+        """Commit id of the remote branch ``main``, or ``None`` if there is no such branch."""
         place = os.fspath(self.base / "origin.git")
         words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
@@ -252,21 +251,21 @@ class FeatureListProject:
         return [row for row in rows if kind in (None, row["type"]) and (level is None or row["level"].upper() == level)]
 
     def completed(self) -> int:
-        """Return the number of accepted results: features and cleanups."""
+        """Return the number of accepted features and cleanups."""
         verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
         return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
 
     def changes(self, *, without: Sequence[str] = ()) -> list[str]:
-        """Return the rows of ``git status``, without those of the paths in ``without``."""
+        """Return the lines of ``git status`` whose path is not in ``without``."""
         rows = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return [row for row in rows if row[3:] not in without]
 
     def fingerprint(self, *, without: Sequence[str] = (".git/index",)) -> dict[str, str]:
-        """Return every path in the project folder with a digest of its content."""
+        """Return a digest of each file in the project folder, by path."""
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
-        """Wait for a condition while a command runs. Raise ``AssertionError`` after the timeout."""
+        """Wait until a condition is true. Raise ``AssertionError`` after ``seconds``."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"never: {what}\n{self.started()}"
@@ -282,7 +281,7 @@ def module_code(name: str) -> str:
 
 
 def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
-    """Return the steps with which a scripted agent implements and claims a module."""
+    """Return the script steps with which an agent writes and claims a module."""
     proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
     return [
         {"write": {"path": f"{name}.py", "text": module_code(name)}},
@@ -302,7 +301,7 @@ def _features_text(passes: Sequence[bool], **members: Any) -> str:
 
 
 def whole_lines(path: Path) -> Iterable[Record]:
-    """Yield the rows of a log, without a truncated last line."""
+    """Yield the rows of a log. Omit a truncated row."""
     for line in path.read_text().splitlines():
         try:
             yield json.loads(line)
@@ -311,7 +310,7 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Return every path below a folder with a text that describes its content."""
+    """Return a text that describes the content of each path below a folder, by path."""
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

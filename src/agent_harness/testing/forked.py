@@ -37,7 +37,7 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Run ``harness``. Return exit code, stdout and stderr, or None if a fresh process is needed."""
+    """Run ``harness``. Return its exit code, stdout and stderr, or None if only a fresh process can run it."""
     variables = dict(os.environ if environ is None else environ)
     if _at_start(variables) != _at_start(os.environ) or not _BUSY.acquire(blocking=False):
         return None
@@ -132,7 +132,7 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Fork a child process for each command from the socket."""
+    """Fork a child process for each command that arrives on the socket."""
     # returns in both kinds of process: the command's exit code in a child, 0 in the server when the socket is closed
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401

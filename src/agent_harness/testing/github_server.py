@@ -34,7 +34,7 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Error response that replaces the normal response to a request."""
+    """Error response that a request gets in place of its normal response."""
 
     # 0: close the connection without a response
     status: int
@@ -45,7 +45,7 @@ class Refusal:
 
 @dataclass
 class GitHubServer:
-    """GitHub server for tests, with one repository and its issues."""
+    """GitHub server for tests. It serves the issues of one repository."""
 
     repository: str
     token: str = "a-token-of-the-tests"  # noqa: S105
@@ -69,32 +69,32 @@ class GitHubServer:
     # ---- actions of people, and outages
 
     def refuse(self, *refusals: Refusal, after: int = 0) -> None:
-        """Refuse the requests after the next ``after`` requests, each with one of ``refusals``."""
+        """Answer the next ``after`` requests normally. Then answer one request with each of ``refusals``."""
         with self._lock:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove and return the next queued refusal. None means a normal answer."""
+        """Remove and return the refusal for the next request. None means that the request succeeds."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 
     @staticmethod
     def rate_limited(seconds: float = 1) -> Refusal:
-        """Return a refusal by the primary rate limit, which resets after ``seconds``."""
+        """Return a refusal by the primary rate limit. This limit ends after ``seconds``."""
         reset = str(int(time.time() + seconds))
         headers = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
         return Refusal(status=403, message="API rate limit exceeded for user ID 1.", headers=headers)
 
     @staticmethod
     def told_to_wait(seconds: int = 1, status: int = 429) -> Refusal:
-        """Return a refusal by a secondary rate limit, with the seconds to wait."""
+        """Return a refusal by a secondary rate limit. It tells the client how long to wait."""
         words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         return Refusal(status=status, message=words, headers={"retry-after": str(seconds)})
 
     def write_by_person(
         self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
     ) -> int:
-        """Add an issue by another user, and return its number."""
+        """Add an issue that another user wrote, and return the issue's number."""
         # a pull request if `more` contains pull_request
         with self._lock:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
@@ -112,7 +112,7 @@ class GitHubServer:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Move an issue to another repository, so that requests for it are redirected."""
+        """Move an issue to another repository. The server then redirects requests for this issue."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 
@@ -269,12 +269,12 @@ class _GitHubServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore connections that were closed on purpose or by the client."""
+        """Ignore errors of connections that either side closed."""
 
 
 @contextmanager
 def serve(repository: str) -> Iterator[GitHubServer]:
-    """Serve a repository's issues on loopback until the end of the ``with`` block."""
+    """Serve a repository's issues on loopback inside the ``with`` block."""
     hub = GitHubServer(repository)
     http = _GitHubServer((ADDRESS, 0), type("BoundHandler", (_Handler,), {"hub": hub}))
     hub.port = int(http.server_address[1])

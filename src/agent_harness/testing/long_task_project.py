@@ -48,7 +48,7 @@ def from_now(seconds: float = 0.0) -> str:
 
 
 def task(**members: Any) -> Record:
-    """Return a contract. ``members`` replace the defaults, and ``None`` removes a member."""
+    """Return a contract. ``members`` replace its default members. The value ``None`` removes a member."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -120,7 +120,7 @@ def run_lth(
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write an executable script, and return an environment that has its folder first on ``PATH``."""
+    """Write an executable script. Return an environment whose ``PATH`` begins with the script's folder."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -139,7 +139,7 @@ class LongTaskProject:
 
     @classmethod
     def of_book(cls, root: Path) -> Self:
-        """Create the sample task ``book``, with the folders that normally the first slice creates."""
+        """Create the sample task ``book`` and the folders that the first slice would create."""
         for name in ("runs", "evidence", "artifacts"):
             (root / name).mkdir(parents=True, exist_ok=True)
         return cls(root)._fill(book(), book_checkpoint())
@@ -187,7 +187,7 @@ class LongTaskProject:
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, name: str, content: Any) -> Path:
-        """Write a file of the task. Bytes and text are written unchanged, other values as JSON."""
+        """Write a file of the task. Write bytes and text unchanged, and other values as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
@@ -202,7 +202,7 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Write the contract as accepted by a person, so that the next run asks no question."""
+        """Write a contract that counts as accepted by a person, so that the next run asks no question."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 
@@ -237,12 +237,12 @@ class LongTaskProject:
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:
-        """Return every path in the task directory with its content, or ``None`` for a folder."""
+        """Return the content of each file in the task directory, by path. A folder has the content ``None``."""
         found = sorted(self.root.rglob("*"))
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """Return the paths in the task's folder that a new task does not have."""
+        """Return the paths in the task's folder that a new task's folder does not contain."""
         return [each for each in self.tree() if each not in _NEW]
 
 

@@ -27,7 +27,7 @@ _KNOWN: dict[tuple[object, ...], dict[str, bytes | None]] = {}
 
 
 class Repo:
-    """Git repository for tests, created if it does not exist."""
+    """Git repository for tests. If it does not exist, it is created."""
 
     # with init=False, nothing is created
 
@@ -82,11 +82,11 @@ class Repo:
     # ---- git ---------------------------------------------------------------------------------------------------
 
     def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
-        """Run git, and return its output without surrounding white space."""
+        """Run git. Return its output without white space at either end."""
         return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
 
     def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
-        """Run git, and return its unchanged output."""
+        """Run git. Return its output unchanged."""
         done = subprocess.run(
             ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
         )
@@ -113,7 +113,7 @@ class Repo:
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Create a commit, even if nothing has changed."""
+        """Create a commit, even without changes."""
         if stage:
             self.stage()
         self._commits += 1
@@ -136,7 +136,7 @@ class Repo:
         return self.git("rev-parse", "HEAD")
 
     def status(self) -> list[str]:
-        """Return the lines of ``git status --short``, with each untracked file."""
+        """Return the lines of ``git status --short``. List each untracked file separately."""
         listed = self.git_bytes("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         return [os.fsdecode(line) for line in listed.split(b"\0") if line]
 
@@ -161,13 +161,13 @@ class Repo:
         return self
 
     def move(self, old: str, new: str) -> Self:
-        """Rename a file in the work tree, but not in the index."""
+        """Rename a file only in the work tree. The index keeps the old name."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         (self.path / old).rename(self.path / new)
         return self
 
     def link(self, path: str, target: str) -> Self:
-        """Create a symbolic link, whose target need not exist."""
+        """Create a symbolic link. Its target may be missing."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.symlink_to(target)
@@ -195,7 +195,7 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return the content of every file below a folder, by path."""
+    """Return the content of each file below a folder, by path. A folder has the content None."""
     # None for a folder, which comes before its files
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

@@ -44,7 +44,7 @@ def after(seconds: float) -> datetime:
 
 
 def task(task_id: str, **members: Any) -> dict[str, Any]:
-    """Return a pending task. ``members`` replace the defaults."""
+    """Return a pending task. ``members`` replace its default members."""
     return {**planning.new_task(task_id, f"Title of {task_id}", validation="true"), **members}
 
 
@@ -53,7 +53,7 @@ def state_of(*tasks: Any, **members: Any) -> State:
 
 
 class TaskListProject:
-    """Project with a task list and workers, for tests."""
+    """Test project with a task list and workers."""
 
     # path: the work tree of the tasks, by default `root`; now: the time that workers see (None: the real time)
 
@@ -82,7 +82,7 @@ class TaskListProject:
 
     @classmethod
     def at_noon(cls, root: Path, *tasks: Any, **words: Any) -> Self:
-        """Create a project whose clock stays at noon until ``now`` is set."""
+        """Create a project whose clock shows noon until a test sets ``now``."""
         made = cls(root, *tasks, **words)
         made.now = NOON
         return made
@@ -118,19 +118,19 @@ class TaskListProject:
     # ---- workers of this process -------------------------------------------------------------------------------
 
     def caller(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Caller:
-        """Return a worker in the work tree, by default in the project's session."""
+        """Return a worker in the work tree. By default, it belongs to the project's session."""
         given: dict[str, Any] = {"session": self._session, "now": self.now, "environ": {}, **words}
         given["session_id"] = given.pop("session")
         return Caller.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
 
     def claim(self, name: str | None = "me", **words: Any) -> Caller:
-        """Return a worker that has claimed a task and holds its lease token."""
+        """Return a worker that claimed a task and has the task's lease token."""
         caller = self.caller(name)
         caller.token = claim.claim(caller, **words)["token"]
         return caller
 
     def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Caller:
-        """Return a worker that has claimed this task, bypassing the task list's rules."""
+        """Return a worker that holds this task. The task list's rules for claims do not apply."""
         caller = self.caller(name, cwd=cwd, token=lease.new_token())
         attempt = caller.store.read().by_id[task_id].attempts + 1
         base = rollback.take_baseline(caller, task_id, attempt)
@@ -159,7 +159,7 @@ class TaskListProject:
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Call ``act`` on the locked task list, store the list, and return the result."""
+        """Call ``act`` on the locked task list and store the list. Return the result of ``act``."""
 
         def touched(change: TaskListChange) -> T:
             change.touch()
@@ -190,7 +190,7 @@ class TaskListProject:
                 process.kill()
 
     def agent(self, text: str, *, name: str = "agent.sh") -> str:
-        """Write a shell script as an agent, and return its SPEC. The script can call ``harness``."""
+        """Write a shell script that acts as an agent, and return the agent's SPEC. The script can call ``harness``."""
         tools = self.root.parent / "tools"
         tools.mkdir(exist_ok=True)
         script = tools / name
@@ -240,7 +240,7 @@ class TaskListProject:
         return [each.status for each in self.state.tasks]
 
     def log(self, *lines: str) -> list[str]:
-        """Append lines to the log, and return all its lines without their times."""
+        """Append lines to the log. Return all lines of the log without their times."""
         for line in lines:
             self.store.log(line)
         return [line.partition("] ")[2] or line for line in progress.tail(self.layout, 200)]
@@ -253,7 +253,7 @@ class TaskListProject:
         return {str(each.relative_to(self.root)): each.read_bytes() for each in found if each.name not in _BY_THE_WAY}
 
     def leave_own_work(self) -> None:
-        """Create uncommitted changes: staged, unstaged, deleted, intent-to-add, untracked and ignored files."""
+        """Leave uncommitted changes of each kind: staged, unstaged, deleted, intent-to-add, untracked and ignored."""
         repo = self.repo
         repo.write("gone.py", "g\n").write("half.py", "h\n").stage("gone.py", "half.py").commit("Second", stage=False)
         repo.write("staged.py", "staged\n").stage("staged.py").write("half.py", "staged\n").stage("half.py")
@@ -262,11 +262,11 @@ class TaskListProject:
         repo.write("notes.txt", "untracked\n").write("x.o", "ignored\n")
 
     def status(self) -> list[str]:
-        """Return the lines of ``git status``, except those of the harness's own files."""
+        """Return the lines of ``git status`` that are not about the harness's own files."""
         return [line for line in self.repo.status() if not _is_harness(line[3:])]
 
     def seen(self) -> tuple[Any, ...]:
-        """Return the state of files, index and HEAD, for comparison."""
+        """Return the state of files, index and HEAD, which tests compare."""
         # without the harness's own files
         ours = {path: text for path, text in self.repo.files().items() if not _is_harness(path)}
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not _is_harness(line.split("\t")[1])]

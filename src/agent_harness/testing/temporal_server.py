@@ -28,7 +28,7 @@ def program() -> str | None:
 
 
 class TemporalServer:
-    """Temporal server with its own port and database, for a ``with`` block."""
+    """Temporal server for a ``with`` block, with its own port and database."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class TemporalServer:
         self.kill()
 
     def start(self) -> None:
-        """Start the server on its existing database, and wait until it accepts connections."""
+        """Start the server with its existing database. Wait until the server accepts connections."""
         found = program()
         assert found, "make test-engine installs the server"
         words = [found, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]

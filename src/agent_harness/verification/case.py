@@ -94,7 +94,7 @@ class Case:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Run the block as a step, and record its result and duration."""
+        """Run the code of the ``with`` block as the step ``name``. Store the step's result and duration."""
         self._step, began, ran = name, time.monotonic(), len(self.runs)
         self.on_step(name, "started", None)
         yield
@@ -106,7 +106,7 @@ class Case:
         self.on_step(name, state, self.runs.get(name))
 
     def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
-        """Run a command on ``commit``, by default the candidate, and store the run as ``runs[name]``."""
+        """Run a command on ``commit`` (default: the candidate), and store the run in ``runs`` under ``name``."""
         if name != self._step:
             self.on_step(name, "started", None)
         terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return the base commit's files, each as a ``FileChange`` that changes nothing."""
+        """Return files of the base commit, each as a ``FileChange`` with equal old and new content."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 

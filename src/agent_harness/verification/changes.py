@@ -20,7 +20,7 @@ _LINK = "120000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """File that differs between two commits; its contents are None if missing or not read."""
+    """File that differs between two commits. A content is None if the file is missing or was not read."""
 
     path: str
     status: str  # "A" added, "M" changed (content, mode or kind), "D" gone
@@ -44,7 +44,7 @@ class CandidateChanges:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """File tree with paths relative to the project. File contents are read on demand."""
+    """Paths of a file tree, relative to the project, and a function that reads a file."""
 
     paths: Collection[str]
     read: Callable[[str], bytes | None]
@@ -54,7 +54,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the files that differ, with contents where ``wanted(path)`` is True."""
+    """Return the files that differ between two commits. Load a file's contents only if ``wanted(path)`` is True."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -84,7 +84,7 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return a symbolic link's target if it is outside the repository, otherwise ""."""
+    """Return the target of a symbolic link if the target is outside the repository, otherwise ""."""
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""
@@ -110,7 +110,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of these files in ``commit``, without missing and very large files."""
+    """Return the contents of these files in ``commit``. Omit missing and very large files."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -137,7 +137,7 @@ def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _namer(git: Git) -> Callable[[bytes], str]:
-    """Return a function that makes paths of the repository relative to the project."""
+    """Return a function that turns a repository path into a path relative to the project."""
     prefix = os.fsdecode(git.prefix())
     if not prefix:
         return os.fsdecode

@@ -20,7 +20,7 @@ KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Parsed command line of a check. ``words`` is empty if the command needs a shell."""
+    """Parsed command line of a check. ``words`` is empty if only a shell can read the command."""
 
     text: str
     variables: tuple[tuple[str, str], ...] = ()  # NAME=value written in front
@@ -31,17 +31,17 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """True if the command contains ``{report}``, so its test runner writes the report itself."""
+        """True if the command contains ``{report}``, the path to which its test runner writes the report."""
         return _REPORT in self.text
 
     @property
     def launched(self) -> bool:
-        """True if the program is started by a launcher, such as ``poetry run``."""
+        """True if a launcher such as ``poetry run`` starts the program."""
         return self.program > 0 and name_of(self.words) in LAUNCHERS
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The words of the command up to and including its interpreter or test runner."""
+        """The command's words up to its interpreter or test runner, inclusive."""
         return self.words[: self.program + 1]
 
     @property
@@ -50,7 +50,7 @@ class Command:
 
 
 def parse(text: str) -> Command:
-    """Return the parsed command; its words stay empty if it uses shell syntax."""
+    """Parse a command line. The words stay empty if the command uses shell syntax."""
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):
@@ -116,7 +116,7 @@ def without_plugins(names: Sequence[str]) -> list[str]:
 def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
-    """Return the command and environment variables with which a run writes its report to ``report``."""
+    """Return the command and the environment variables of a run that writes a test report to ``report``."""
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)
     if command.pytest:

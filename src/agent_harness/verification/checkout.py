@@ -50,7 +50,8 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from ``commit``, or removes if ``commit`` lacks them."""
+    """Project paths that a checkout takes from ``commit``. The checkout omits the paths that ``commit`` does not
+    contain."""
 
     commit: str
     paths: Collection[str]
@@ -121,8 +122,8 @@ def make_checkout(
     base: str | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
-    """Yield a checkout of ``commit`` with the overlays applied.
-    Raise ``Refused`` or ``GitFailed`` if it cannot be made."""
+    """Yield a checkout of ``commit`` with the overlays applied. Raise ``Refused`` or ``GitFailed`` if the harness
+    cannot make the checkout."""
     with _folder(git, neutral=neutral) as folder:
         # a neutral path must not tell code that a check runs
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -155,7 +156,7 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """Yield the project's own folder as a checkout."""
+    """Yield the project's own folder in the form of a checkout."""
     # runs in it are not isolated, so the caller must tell the user
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
@@ -163,7 +164,7 @@ def in_place(git: Git, commit: str) -> Iterator[Checkout]:
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder that records its owner process and is removed after use."""
+    """Yield a new folder with a record of its owner process. Remove the folder after use."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -230,7 +231,7 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Remove old packed objects and abandoned checkouts; return the number of removed checkouts."""
+    """Remove unused packed objects and abandoned checkouts. Return the number of removed checkouts."""
     for store in forgotten(place.with_name("objects")):
         remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
@@ -296,7 +297,7 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """Write a commit's files exactly as stored, and return the id of the HEAD commit."""
+    """Write the files of a commit exactly as git stores them. Return the id of the checkout's HEAD commit."""
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
     head = make_repository(git, top / ".git", commit, base=base, others=others, cache=cache)
@@ -330,7 +331,7 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
 
 
 def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
-    """Add the edited files to the checkout's commit, so that git reports no changes."""
+    """Add the edited files to the checkout's commit, so that git reports no changes. Return the new commit's id."""
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
@@ -394,7 +395,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
 def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
-    """Link an ignored project folder into the checkout, or return why it was not linked."""
+    """Link an ignored project folder into the checkout. If that is impossible, return the reason."""
     top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)

@@ -29,7 +29,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Add a finding if a recorded call gives another answer outside tests."""
+    """Add a finding if a recorded call returns a different result outside the tests."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -71,7 +71,7 @@ def replay(case: Case) -> None:
 
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
-    """Return the calls whose answer differs outside tests, and the number of compared calls."""
+    """Return the calls whose result differs outside the tests, and the number of compared calls."""
     same = {call: call.answer for call in _shuffled(seen.recorded)}
     compared: set[RecordedCall] = set()
     other = _otherwise(seen, inside, plain, same, compared)
@@ -98,7 +98,7 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
 def _otherwise(
     seen: Calls, inside: Answers, plain: PlainAnswers, calls: Mapping[RecordedCall, str], compared: set[RecordedCall]
 ) -> dict[RecordedCall, str]:
-    """Return the answers outside tests that differ from the answers inside a test."""
+    """Return the results of calls that differ between a process without tests and a test."""
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
     steady = [call for call in asked if _agrees(call.answer, found.get(call))]
@@ -138,7 +138,7 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Make the calls in a Python process without a test runner, and return the answers."""
+    """Repeat the calls in a Python process without a test runner, and return the results."""
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
     (place / "tmp").mkdir()
@@ -163,7 +163,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the environment variables of a process outside tests."""
+    """Return the environment variables for a process that repeats calls outside the tests."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)

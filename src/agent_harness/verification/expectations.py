@@ -33,7 +33,7 @@ _SHOWN = 60  # letters of a line, in messages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedCheck:
-    """Version of a check with changed expected values."""
+    """Version of a check in which expected values are changed."""
 
     what: str  # for people
     of_program: bool = False  # it is one value of a program whose tests all run
@@ -45,7 +45,7 @@ class ChangedCheck:
 def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
-    """Return versions of a check with changed values, in the order in which they run."""
+    """Return versions of a check with changed expected values, in execution order."""
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
     if code:
@@ -71,7 +71,7 @@ def with_other_values(
 def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
-    """Return up to ``most`` versions of a check with one changed value each."""
+    """Return up to ``most`` versions of a check. Each version has one changed expected value."""
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
     rows = [
@@ -88,7 +88,7 @@ def one_by_one(
 
 
 def _is_asked(path: str, text: str, at: int, command: str) -> bool:
-    """Return True if the command probably reaches the value at a position of the text."""
+    """Return True if the command probably uses the value at position ``at`` of the text."""
     if is_makefile(path):
         goals = _GOAL.findall(text, 0, at)
         return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)

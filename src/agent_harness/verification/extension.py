@@ -23,7 +23,7 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 
 def extends(before: _Function, after: _Function) -> bool:
-    """Return True if existing calls have the same effect after the change."""
+    """Return True if existing calls of a function have the same effect after its change."""
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
         return False
@@ -40,7 +40,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function only gained assertions that affect nothing else."""
+    """Return True if a function gained only assertions, and the assertions affect no other code."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -54,7 +54,7 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if a test only gained statements at its end."""
+    """Return True if the only change to a test is new statements at its end."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -101,7 +101,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """Return the defaults of new parameters, or None if existing calls could change meaning."""
+    """Return the defaults of new parameters, or None if the change could affect existing calls."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None
@@ -159,7 +159,7 @@ def is_text(statement: ast.stmt) -> bool:
 
 
 class _Filled(ast.NodeTransformer):
-    """Transformer that replaces names by constants and evaluates conditions that become constant."""
+    """Transformer that replaces names by constants, and then evaluates the conditions that became constant."""
 
     def __init__(self, values: dict[str, ast.Constant]) -> None:
         self._values = values
@@ -286,7 +286,7 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True for an import, test, helper or constant."""
+    """Return True if the statement is an import, a test, a helper or a constant."""
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

@@ -18,7 +18,7 @@ RED, GREEN = "red", "green"
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Grade of a passed check; ``basis`` is a clause that gives the reason."""
+    """Grade of a passed check. ``basis`` gives the reason for the grade."""
 
     word: str
     basis: str
@@ -50,7 +50,7 @@ def grade_of(
     trusted: bool = False,
     replayed: str = "",
 ) -> Grade:
-    """Return a passed check's grade; ``noticed`` is None if changed values were not tried."""
+    """Return the grade of a passed check. ``noticed`` is None if no changed values were tried."""
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
         return same if unchanged else Grade(CHECKED, "the check already passed before the work")

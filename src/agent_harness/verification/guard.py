@@ -57,7 +57,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedFiles:
-    """Files that a session or an attempt must not change, and the tests that were given to it."""
+    """Files that a session or attempt must not change, and tests that it was given."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
@@ -196,7 +196,7 @@ class Guard:
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed files that a run on the base commit takes from the candidate."""
+        """Return the changed files that the harness copies from the candidate for a run on the base commit."""
         side = {*found.test_side, *self.new_checks(changes)}
         # a command does not always show which tests it runs
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
@@ -207,13 +207,13 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if the name of the file, or of a goal in it, marks a check."""
+        """Return True if the name of a file, or of a goal in it, is typical for a check."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the contents of the check's files, and of data that they may compare."""
+        """Return the contents of the check's files, and of data files that the check may compare."""
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
@@ -247,7 +247,7 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding, made less severe or omitted if the user allows the change."""
+    """Yield the finding. If the user allows the change, lower the finding's severity or omit it."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
@@ -264,7 +264,7 @@ def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield a finding for each older test that can no longer fail or asserts nothing."""
+    """Yield a finding for each older test that can no longer fail, or that no longer asserts anything."""
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -375,7 +375,7 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the test files that the work moved, as old path to new path."""
+    """Return the test files that the work moved, as a mapping from old to new path."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     named += [*protection.protected, *protection.test_files, *protection.checks.files]
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
@@ -448,7 +448,7 @@ def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Find
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
-    """Yield the findings on a changed support file of older tests."""
+    """Yield findings on a changed support file that older tests use."""
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
@@ -547,7 +547,7 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Return the non-test files that test code opened, from pairs of file and opener."""
+    """Return the non-test files that test code opened. ``opened`` holds pairs of a file and its opener."""
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})

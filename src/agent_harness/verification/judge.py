@@ -127,7 +127,7 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
-    """Verify in a checkout work whose command already passed in the project folder."""
+    """Verify work in a checkout after its command already passed in the project folder."""
     # a failure only in the checkout rejects nothing, because the command may need files that are in no commit
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
@@ -139,7 +139,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command only on ``commit``, and return the verdict."""
+    """Run the check only on ``commit``, without a base commit, and return the verdict."""
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
         runner.asks_folder = False
@@ -157,7 +157,7 @@ def run_on_older_code(
     environment: RunEnvironment,
     timeout_seconds: float = 1800.0,
 ) -> Run:
-    """Run the candidate's tests on the code of an older commit."""
+    """Run the candidate's tests on the code of the older commit ``code``."""
     with git.objects() as objects:
         changes = between(git, objects, code, candidate, wanted=lambda _: False)
     side = survey(changes, ProtectedFiles(test_files=frozenset(test_files))).test_side
@@ -207,7 +207,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes, extended by check files that the work added."""
+    """Return the guard and the changes, with the check files that the work added."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -279,7 +279,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding if tests were skipped and no test file mentions skipping."""
+    """Return a finding if the run skipped tests although no test file mentions skipping."""
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -320,7 +320,7 @@ def _run_where_moved(case: Case, command: str) -> None:
 
 
 def _before(case: Case) -> None:
-    """Add a finding if the check, with the candidate's tests, passes on the base commit."""
+    """Run the candidate's tests on the base commit, and add a finding if the check passes there."""
     runner = case.runner
     if case.proof is None or case.strictness.requires_red == OFF:
         return
@@ -339,7 +339,7 @@ def _before(case: Case) -> None:
 
 
 def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
-    """Return the check's result on the base commit, and the candidate's passing tests."""
+    """Return the check's result on the base commit, and the tests that pass on the candidate."""
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
     before, now = (case.objects.tree_of(commit) for commit in (case.base, case.candidate))

@@ -30,7 +30,7 @@ def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Nam
 
 @dataclass(frozen=True, kw_only=True)
 class SessionClaim:
-    """Facts about a session's work on a feature, known before verification."""
+    """Facts about a session's work on a feature that the harness knows before verification."""
 
     base: str  # the last accepted commit
     candidate: str
@@ -93,7 +93,7 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves."""
+    """Return the protected files of an item that a command verifies."""
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),
@@ -124,7 +124,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of ``ProtectedFiles`` that describe pytest in the base commit."""
+    """Return the fields of ``ProtectedFiles`` that describe the base commit's pytest settings."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -165,7 +165,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """Return the changed files that contain baseline tests, and the names of baseline doctests by file."""
+    """Return the changed files that contain baseline tests, and the baseline doctests in each file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:

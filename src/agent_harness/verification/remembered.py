@@ -12,7 +12,7 @@ _MOST_KEPT = 1000  # answers kept, the newest
 
 
 class Remembered:
-    """Check results by tree and command, stored in one file outside the project."""
+    """Stored check results, by tree and command, in a file outside the project."""
 
     # An altered record costs a run or a wrong warning; it can reject work only if ``requires_red`` is ``reject``.
 

@@ -66,7 +66,7 @@ def is_conftest(path: str) -> bool:
 
 
 def is_runner_config(path: str) -> bool:
-    """Return True if the file may configure which tests run or which results count as passed."""
+    """Return True if a file may set which tests run or which results count as passed."""
     name = PurePosixPath(path).name.lower()
     return (
         name in _INI_FILES
@@ -78,7 +78,7 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is refused, or None."""
+    """Return the reason to refuse a change to test runner settings, or None if the change is allowed."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides which settings file pytest uses"
@@ -104,7 +104,7 @@ def _set_by_npm(text: bytes | None) -> dict[str, str]:
 
 
 def _only_stricter(key: str, before: object, after: object) -> bool:
-    """Return True if changing the option from ``before`` to ``after`` can only make more tests fail."""
+    """Return True if the option's new value can only let more tests fail."""
     if key in _STRICT_SWITCHES:
         return str(after).lower() in _ON
     old, new = _entries(key, before), _entries(key, after)
@@ -131,7 +131,7 @@ def decides(path: PurePath | str, content: bytes | None) -> bool:
 
 
 def settings(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """Return the pytest options in a file, or None if it is unreadable."""
+    """Return the pytest options in a file, or None if the file is unreadable."""
     if content is None:
         return {}
     name = PurePosixPath(path).name.lower()
@@ -174,7 +174,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file hides a module or runs at start-up, or None."""
+    """Return why a changed file hides a module or runs at start-up, or None if it does neither."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -227,7 +227,7 @@ def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
 
 
 def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
-    """Return True if the folder is on the import path, also if pytest adds it."""
+    """Return True if the folder is on the import path, or pytest adds it to that path."""
     if folder in roots:
         return True
     paths = changes.before | changes.after

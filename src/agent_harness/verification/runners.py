@@ -66,7 +66,7 @@ class Runner(ABC):
             return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """Return the run of the check on ``commit`` with the committed files that it changed."""
+        """Run the check on ``commit``. The returned run names the committed files that the check changed."""
         with self.place(commit, terms.overlays) as checkout:
             return replace(self.start(checkout, command, terms), rewritten=checkout.rewritten())
 
@@ -80,14 +80,14 @@ class Runner(ABC):
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """Return a finding if a passed check proves too little, or None."""
+        """Return a finding if a passed check does not prove enough, or None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         return {file_of(node) for node in nodes}
 
     @abstractmethod
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        """Return True if a run on the base commit passes. ``proven`` are the tests that pass on the candidate."""
+        """Return True if a run on the base commit passes. ``proven`` holds the tests that pass on the candidate."""
 
     @property
     @abstractmethod
@@ -97,7 +97,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def left_out(self) -> Sequence[str]:
-        """Files that appeared in linked folders during the work, which checkouts omit."""
+        """Files that appeared in linked folders during the work. Checkouts omit these files."""
 
     @abstractmethod
     def with_what_came(self) -> Self: ...
@@ -106,7 +106,7 @@ class Runner(ABC):
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return a command's interpreter, or "" if it is not trusted."""
+        """Return the path of a command's interpreter, or "" if the interpreter is not trusted."""
 
     @abstractmethod
     def plain_variables(self, checkout: Checkout) -> Mapping[str, str]: ...

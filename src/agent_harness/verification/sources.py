@@ -122,7 +122,7 @@ def _changed(
 
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
-    """Return the names that older code uses and whose import changed."""
+    """Return the names that older code uses and whose import is different in ``after``."""
     old, new = _origins(before), _origins(after)
     different = {name for name, meant in old.items() if new.get(name) != meant}
     staying = [s for s in before if not (isinstance(s, _Import) or _is_placeholder(s))]
@@ -159,7 +159,7 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the additions to a test file that may affect older tests."""
+    """Describe each addition to a test file that may affect older tests."""
     asked = {node.arg for node in ast.walk(before) if isinstance(node, ast.arg)}
     known = {name for statement in before.body for name in bound(statement)}
     found: list[str] = []
@@ -214,7 +214,7 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
-    """Return the ``known`` doctests whose existing examples changed."""
+    """Return those doctests of ``known`` whose existing examples changed."""
     old, new = _documentation(before), _documentation(after)
     rows = [(name, text) for name, text in old.items() if any(not name or each.endswith(f".{name}") for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
@@ -247,7 +247,7 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source with each test changed to fail, or raise ``ValueError``."""
+    """Return the source with all tests changed so that they fail. Raise ``ValueError`` if the source is invalid."""
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -257,7 +257,7 @@ def with_failing_tests(content: bytes) -> bytes:
 
 
 def bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement defines, assigns, imports or deletes in its own scope."""
+    """Return the names that a statement binds or deletes in its own scope."""
     if isinstance(statement, _Function | ast.ClassDef):
         return {statement.name}
     names: set[str] = set()
@@ -272,7 +272,7 @@ def bound(statement: ast.stmt) -> set[str]:
 
 
 def _inherited(before: ast.ClassDef, after: ast.ClassDef) -> list[str]:
-    """Return a test class's new members that may override inherited ones, such as assertions."""
+    """Return the new members of a test class that may override inherited members, such as assertions."""
     if not before.bases or not any(_tests(before.body, "")):
         return []
     names = {name for statement in added(before.body, after.body) for name in bound(statement)}
@@ -329,7 +329,7 @@ def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stm
 
 
 def dotted(node: ast.AST) -> str:
-    """Return a dotted name such as ``a.b.c``, with calls removed."""
+    """Return a dotted name such as ``a.b.c``. Omit the arguments of calls in it."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call):
@@ -390,7 +390,7 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """Return True if no test in the file, or in ``node``, can fail by an assertion."""
+    """Return True if no assertion can fail in the file's tests, or in the test ``node``."""
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
@@ -398,7 +398,7 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
 
 
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the tests that can no longer fail, whatever the product does."""
+    """Return the tests that could fail before the change, but can no longer fail."""
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
     asked = {name: _asked(new.tests[name]) - _asked(old.tests[name]) for name in both}
@@ -418,7 +418,7 @@ def assertions(tree: ast.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """Number of places in code that can fail, and of assertions among them."""
+    """Count of the places in code that can fail, and of the assertions among these places."""
 
     asserts: int = 0
     runs: int = 0
@@ -437,7 +437,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 @dataclass(slots=True)
 class _KnownFunctions:
-    """Tests of one file and functions that they call, each analyzed once."""
+    """Tests of a file and the functions that these tests call. Each function is analyzed once."""
 
     tests: dict[str, _Function]
     functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
@@ -461,7 +461,7 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return how often a called function of this file can fail, or None for other functions."""
+        """Return how many places of a called function can fail, or None for functions of other files."""
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -492,7 +492,7 @@ _Named = ast.Name | ast.Attribute
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """Analysis of a function's statements in running order, without unreachable ones."""
+    """Analysis of a function's reachable statements in execution order."""
 
     known: _KnownFunctions
     inside: str  # the class
@@ -500,7 +500,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return how often a block can fail; ``is_sure``: it always runs."""
+        """Return how many places of a block can fail. ``is_sure`` is True if the block always runs."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -628,7 +628,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return True if a condition cannot depend on the product, such as a literal."""
+    """Return True if a condition is independent of the product, such as a literal."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
@@ -669,7 +669,7 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Describe each effect that test code has outside itself, such as a patched module."""
+    """Describe each effect of test code on its surroundings, such as a patched module."""
     if roots is None:
         named = (
             each for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for each in node.names
@@ -680,7 +680,7 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return the effects outside the test file that only ``after`` has."""
+    """Return the effects on code outside the test file that only ``after`` has."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
@@ -745,7 +745,7 @@ def _root(node: ast.AST) -> str:
 
 
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
-    """Return why new ``conftest.py`` statements are more than plain fixtures and helpers. (C54)"""
+    """Return the reasons why new ``conftest.py`` statements do more than define fixtures and helpers. (C54)"""
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]
 

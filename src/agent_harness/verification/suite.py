@@ -35,7 +35,7 @@ class SuiteStage:
             self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
-        """Run the older tests with the base version of changed data, and report failures."""
+        """Run the older tests with the base version of changed data, and report the failed tests."""
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
             lost = self._lost("older data", case.candidate, [Overlay(case.base, [*side, *read, *values])], older)
@@ -69,7 +69,7 @@ class SuiteStage:
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Return the baseline tests that were deleted from files whose change the user allows."""
+        """Return the deleted baseline tests of files that the user allows the work to change."""
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
         broken = {file_of(node) for node in report.failing}
@@ -84,7 +84,7 @@ class SuiteStage:
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
     def _compare(self, name: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
-        """Run newly failing tests again, and report flaky tests and regressions. (C62)"""
+        """Run newly failing tests again. Report flaky tests and regressions. (C62)"""
         case = self._case
         if not failing:
             return
@@ -105,7 +105,7 @@ class SuiteStage:
             case.find("regression", message, tests=case.regressions, check=name)
 
     def _steady_before(self, nodes: Collection[str]) -> frozenset[str]:
-        """Return the tests that pass in each of several runs on the base commit."""
+        """Return the tests that pass each time in several runs on the base commit."""
         case = self._case
         if not case.runner.has_checkouts:
             return frozenset()
@@ -118,13 +118,13 @@ class SuiteStage:
         return left
 
     def _is_own(self, node: str) -> bool:
-        """Return True if a test belongs only to the assigned feature."""
+        """Return True if only the assigned feature has this test."""
         # the feature's check judges this test (C23)
         own = any(_holds(file, node) for file in self._case.guard.own_tests)
         return own and not any(_holds(file, node) for file in self._protected)
 
     def outcomes(self) -> dict[str, bool]:
-        """Return each test id, with True if the test passes alone and in the suite."""
+        """Return the test ids as keys. A value is True if the test passes both alone and in the suite."""
         case = self._case
         proof, suite, together = (case.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}

@@ -64,14 +64,14 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
 
 
 def listed(names: Collection[str], most: int = 5) -> str:
-    """Return the first names in order as text, and the number of the others."""
+    """Return up to ``most`` names as text, and the number of the remaining names."""
     shown = sorted(names)
     return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a rule or a run that is reported to the user. A ``CRITICAL`` finding rejects the candidate."""
+    """Reportable result of a rule or a run. A ``CRITICAL`` finding rejects the candidate."""
 
     code: str
     severity: str
@@ -178,7 +178,7 @@ class Verdict:
 
 
 def passed(run: Run) -> bool:
-    """Return True if the run exited with 0, and its report has a passed test and no failed test. (C61)"""
+    """Return True if the run exited with 0 and its report shows passed tests and no failed test. (C61)"""
     report = run.report
     return (
         run.problem is None

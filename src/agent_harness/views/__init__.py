@@ -6,7 +6,7 @@ import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start the watcher processes of a run. Return a warning if a package for telemetry is missing."""
+    """Start the processes that watch a run and report on it. Return a warning if a telemetry package is missing."""
     from agent_harness.views import notify
 
     notify.start(kind, folder)

@@ -21,7 +21,7 @@ WAYS = ("item", "agent", "model", "day")
 
 
 def read(view: ProjectView, by: str = "item") -> JsonObject:
-    """Return the project's costs in US dollars: totals, and one row for each value of ``by``."""
+    """Return the project's costs in US dollars, in total and for each value of ``by``."""
     sessions, money = view.sessions, view.money
     lost = wasted_sessions(view)
     counted = Money.of(sessions)
@@ -121,7 +121,7 @@ COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
 
 
 def csv_lines(found: JsonObject) -> str:
-    """Return the costs as CSV text, one line for each row. An unknown value is an empty field."""
+    """Return the costs as CSV text with one line for each row. A field is empty if its value is unknown."""
     import csv
     import io
 

@@ -47,7 +47,7 @@ class WorkDiff:
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:
-    """Return the changes of the session, item or rescue ref that ``named`` refers to."""
+    """Return the changes of the session, item or rescue ref with the name ``named``."""
     wanted = (named or "").strip()
     if kept := [each for each in view.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
         return _of_session(view, kept[-1])
@@ -69,7 +69,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """Return the complete diff of a proven item, or of another item's last session with changes."""
+    """Return the whole diff of a proven item. For other items, return the last session's changes."""
     claims, mine = why.histories(view, item.id)[item.id]
     line = next((each for each in reversed(claims) if each.accepted), None)
     folder = item.folder or view.path
@@ -88,7 +88,7 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """Return (parent id, id) of the commit that merged the accepted work, or None."""
+    """Return the commit that merged the accepted work, as (parent id, id), or None."""
     if not line.commit:
         return None
     tip = why.commits_moved(folder, [line]).get(line.commit, line.commit)  # it may have been rebased
@@ -118,7 +118,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """Return status letter and path of each changed file. Raise ``NothingEligible`` if a commit no longer exists."""
+    """Return the status letter and path of each changed file. Raise ``NothingEligible`` if a commit is missing."""
     try:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
@@ -131,7 +131,7 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
 
 
 def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> int:
-    """Show the changes with git diff in the user's pager, and return git's exit status."""
+    """Show the changes with ``git diff`` in the user's pager. Return the exit status of git."""
     import subprocess
 
     paths = ["--", *(f":(top,literal){each}" for each in tests)] if tests else ["--"]

@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 20
 
 
 class FollowedLines:
-    """Reader of the new rows of logs. With ``item``, it returns only rows about the item."""
+    """Reader of new log rows. With ``item``, it returns only rows about this item."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -84,7 +84,7 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """Reader of the lines that are added to one log file, also after a rotation."""
+    """Reader of lines that are added to a log file. It also follows log rotation."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -134,7 +134,7 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
 
 
 def coming(lines: FollowedLines) -> Iterator[JsonObject]:
-    """Yield each new log row when it is added. The iterator never ends."""
+    """Yield each new log row. This iterator never ends."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)

@@ -16,7 +16,7 @@ else:
 
 
 def _protocol(kind: str, folder: str) -> tuple[Any, Any]:
-    """Return a protocol's api module, and the first argument of its functions."""
+    """Return the api module of a protocol, and the first argument of this module's functions."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -37,7 +37,7 @@ def reader_of(kind: str, folder: str) -> ProjectReader:
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """Return the project's logs whose lines ``harness log --follow`` shows."""
+    """Return the logs that ``harness log --follow`` shows for the project."""
     api, place = _protocol(kind, folder)
     found: list[FollowedLog] = api.followed(place)
     return found
@@ -50,7 +50,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of a parallel run's snapshot file, or None for a long task."""
+    """Return the path of the file with a parallel run's state, or None for a long task."""
     if kind == "longtask":
         return None
     api, place = _protocol(kind, folder)
@@ -59,7 +59,7 @@ def parallel_of(kind: str, folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTranscript:
-    """Path of an agent's transcript, or the reason why there is no transcript."""
+    """Path of an agent's transcript. If there is no transcript, ``why`` gives the reason."""
 
     path: str | None
     why: str = "No transcript was kept."
@@ -71,7 +71,8 @@ ELSEWHERE = "The agent runs on another machine. Its transcript arrives when the 
 def transcript_of(
     view: ProjectView, item: str, *, home: str | None = None, parallel: JsonObject | None = None
 ) -> KeptTranscript:
-    """Return the transcript of the agent that works on the item, or of the item's last session."""
+    """Return the transcript of the item's current agent. If no agent works on the item, return its last session's
+    transcript."""
     from agent_harness.session import run_snapshot
 
     worker = run_snapshot.worker_on(parallel, item)

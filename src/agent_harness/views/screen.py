@@ -45,11 +45,11 @@ _UNENDED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
 
 
 class Hangup(Exception):
-    """Raised if the terminal is lost, or if a signal ends the program."""
+    """Exception for a lost terminal, or for a signal that ends the program."""
 
 
 class AlternateScreen:
-    """Full-screen view on this process's terminal, visible inside ``with shown():``."""
+    """Full-screen view in this process's terminal. It is visible inside ``with shown():``."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -71,7 +71,7 @@ class AlternateScreen:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Show the normal terminal until the ``with`` block ends, for example to ask a question."""
+        """Show the normal terminal inside the ``with`` block, for example to ask the user a question."""
         before = termios.tcgetattr(sys.stdin)
         plain = termios.tcgetattr(sys.stdin)
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -94,7 +94,7 @@ class AlternateScreen:
         return shutil.get_terminal_size()
 
     def paint(self, lines: Sequence[str]) -> None:
-        """Show these lines. Only characters that have changed are written to the terminal."""
+        """Show these lines. Write only the changed characters to the terminal."""
         size = self.size
         changes: list[str] = []
         if size != self._size:
@@ -113,7 +113,7 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """Return the name or character of the next key, or None if no key comes in time or the key is unknown."""
+        """Return the name or character of the next key. Return None if no known key comes in time."""
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
                 return None
@@ -138,7 +138,7 @@ class AlternateScreen:
 
 
 def _changed(old: str, new: str) -> tuple[int, str]:
-    """Return the column where the lines begin to differ, and the output to write there."""
+    """Return the first column in which the lines differ, and the output to write from there."""
     if not (old.isascii() and new.isascii()):
         return 0, f"{new}\x1b[K"
     same = _same(old, new)
@@ -178,7 +178,7 @@ _AWAY_SECONDS = 5.0
 
 
 class LinesBelow:
-    """Status lines below the program's output. The cursor waits at their start, so new output overwrites them."""
+    """Status lines below the program's output. New output overwrites them, because the cursor waits at their start."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -218,7 +218,7 @@ def is_in_front(stream: object) -> bool:
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Hide typed keys until the ``with`` block ends, because they would appear in the status lines."""
+    """Hide typed characters inside the ``with`` block, because typed characters would damage the status lines."""
     before = None
     with suppress(OSError, ValueError, AttributeError, termios.error):
         if is_in_front(sys.stdin):

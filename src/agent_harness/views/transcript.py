@@ -30,7 +30,7 @@ class TranscriptEnd:
         self._lines: list[str] = [otherwise]
 
     def lines(self) -> list[str]:
-        """Return the last lines of the transcript, with secrets masked."""
+        """Return the last lines of the transcript. Secrets in them are masked."""
         if self.path is None or (stamp := files.stamp_of(self.path)) is None or stamp == self._stamp:
             return self._lines
         with os.fdopen(files.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
@@ -48,7 +48,7 @@ class TranscriptEnd:
 
 
 class ScrolledText:
-    """Text wrapped to the width of its pane. The pane follows the end of the text until the user scrolls back."""
+    """Text wrapped to its pane's width. The pane shows the end of the text until the user scrolls back."""
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
         self.title = title
@@ -67,7 +67,7 @@ class ScrolledText:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """Return the number of rows above the visible ones, and at most ``room`` visible rows."""
+        """Return up to ``room`` visible rows, and the number of rows above these rows."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -78,7 +78,7 @@ class ScrolledText:
         return begin, self.rows[begin:end]
 
     def move(self, key: str) -> bool:
-        """Scroll by a key. Return False if the key does not scroll."""
+        """Scroll the text with a key. Return False if the key has another purpose."""
         if key not in (*MOVES, "g", "G", "f"):
             return False
         self.back = {"g": len(self.rows), "G": 0, "f": 0}.get(key, max(0, self.back + MOVES.get(key, 0)))

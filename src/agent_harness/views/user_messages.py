@@ -62,7 +62,7 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
 
 
 def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -> LeftMessage:
-    """Store a message for the running agent, or for the agent or item that ``to`` names."""
+    """Store a message for the running agent. With ``to``, the message is for that agent or item."""
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
     parallel = reading.parallel_of(kind, folder)
@@ -123,7 +123,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return the user's login name, or "a person" if the user has none."""
+    """Return the login name of the user, or "a person" without such a name."""
     from getpass import getuser
 
     try:

@@ -89,7 +89,7 @@ class WatchView:
 
 
 class WatchReader:
-    """Reader of one project for the live view. Each ``load`` reads only what is new."""
+    """Reader of a project for the live view. Each ``load`` reads only new data."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -125,7 +125,7 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Return the live view's lines. ``text`` is the text of the pane with the focus."""
+    """Return the lines of the live view. ``text`` is the text in the focused pane."""
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
         return [fitted(each, columns) for each in head][:rows]
@@ -239,7 +239,7 @@ def _items(seen: WatchView, columns: int, rows: int, chosen: str | None) -> list
 
 
 def current(view: ProjectView) -> str | None:
-    """Return the id of the current item, preferably one on which an agent works, or None."""
+    """Return the id of the current item, or None. An item on which an agent works takes precedence."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -295,7 +295,7 @@ def _now_json(now: Now) -> JsonObject:
 
 
 def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
-    """Return the three status lines below a run's output. ``waits`` says what the run waits for."""
+    """Return the status lines below a run's output. ``waits`` tells what the run waits for."""
     # F-RUN-1
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
@@ -347,7 +347,7 @@ NEARLY = 1.2
 
 
 def time_left(view: ProjectView) -> str | None:
-    """Estimate the time for the remaining items. Return None if too few items are proven."""
+    """Estimate the time for the remaining items. Return None if fewer than three items are proven."""
     # F-WATCH-2
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
@@ -370,13 +370,13 @@ ORDER = ("needs you", "running", "waiting", "stopped", "idle", "done", "unreadab
 
 
 class AllProjects:
-    """One reader for each of the user's projects that exists."""
+    """Readers of all existing projects of the user, one for each project."""
 
     def __init__(self) -> None:
         self._views: dict[str, WatchReader] = {}
 
     def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, WatchView | str]]:
-        """Return each project's folder, kind and state or error. Projects that need the user come first."""
+        """Return each project's folder, kind, and state or error. Projects that need the user come first."""
         found: list[tuple[str, Kind, WatchView | str]] = []
         for each in places:
             if not each.path or each.gone or each.kind is None:
@@ -403,7 +403,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """Return a heading and one line for each project. On a narrow screen, less important columns are omitted."""
+    """Return a heading and a line for each project. Omit less important columns on a narrow screen."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])

@@ -112,7 +112,7 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 
 
 def item_of(view: ProjectView, named: str | None) -> Item:
-    """Return the item with this id, such as ``#5``. Without an id, return the only item."""
+    """Return the item with the id ``named``, such as ``#5``. Without an id, return the project's only item."""
     if not view.items:
         if view.gaps:
             gap = view.gaps[0]
@@ -159,7 +159,7 @@ def explain(
     moved: Mapping[str, str] | None = None,
     history: History | None = None,
 ) -> JsonObject:
-    """Return all facts about an item's state, for JSON output and for ``lines``."""
+    """Return all facts that explain an item's state, for JSON output and for ``lines``."""
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(view, item.id)[item.id]
@@ -212,7 +212,7 @@ def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """Return the new id of each accepted commit that was rebased, by its old id."""
+    """Return the ids of accepted commits that were rebased, as a mapping from old to new id."""
     landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
@@ -248,7 +248,7 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
 def with_sessions(
     claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
-    """Return each claim with the session in which it was made, or with None."""
+    """Return each claim with its session, or with None if its session is unknown."""
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
     attempts: dict[tuple[int | None, int | None], PastSession] = {
@@ -334,7 +334,7 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield the commands with which the user can check the item, each with its expected result."""
+    """Yield the commands with which the user can check the item. Each command has its expected result."""
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -373,7 +373,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """Return the shell command on one line, so that it can follow ``&&``."""
+    """Return the shell command as one line that can follow ``&&``."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -386,7 +386,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """Return the top folder of the git work tree, or None outside a work tree."""
+    """Return the top folder of the work tree that contains ``folder``, or None without a work tree."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -411,7 +411,8 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return an assignment of ``PYTHONPATH`` that makes Python import the checkout, or "" if not needed."""
+    """Return an assignment of ``PYTHONPATH`` with which Python imports from the checkout, or "" if it is
+    unnecessary."""
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
         return ""
@@ -480,7 +481,7 @@ DONE = ("verified", "completed")
 
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
-    """Return the sessions whose work was rejected and that have no accepted claim."""
+    """Return the sessions with rejected work and without an accepted claim."""
     believed: dict[int, list[ClaimVerdict]] = {}
     for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
         believed.setdefault(id(its), []).append(claim)
@@ -497,7 +498,7 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """Return (name, output) for each step of verdict ``number``."""
+    """Return the name and output of each step in verdict ``number``."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -550,7 +551,8 @@ def _landing_lines(found: JsonObject) -> list[str]:
 
 
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
-    """Return the result of ``explain`` as lines of text, at most ``MOST_LINES`` lines unless ``full`` is set."""
+    """Return the result of ``explain`` as lines of text. Unless ``full`` is True, return at most ``MOST_LINES``
+    lines."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
     tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]

@@ -42,7 +42,7 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """Return the agent for ``acp:TEXT``. ``text`` is a command or the name of a known program."""
+        """Return the agent that runs ``text``, a command or the name of a known program."""
         return cls(words_of(text))
 
     @classmethod

@@ -58,7 +58,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """Send the buffered text, then the token counts ``used`` if the agent reported any."""
+        """Send the buffered text. Then send the token counts ``used`` if the agent reported any."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -102,7 +102,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return a tool call's input, with the call's title and first path if the input lacks them."""
+    """Return a tool call's input. Add the call's title and first path if the input does not contain them."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -130,7 +130,7 @@ class AcpClient:
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Allow a tool call if the guard rails allow it. The user is not asked."""
+        """Allow or refuse a tool call according to the guard rails, without asking the user."""
         why = refusal(
             "Read" if tool_call.kind in READING else (tool_call.title or "other"),
             input_of(tool_call),
@@ -236,7 +236,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Resume or start a session of the agent, and return its id."""
+    """Resume or start a session in the agent, and return the session's id."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

@@ -112,7 +112,7 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return the turn's provider and model name. The name is None if no model is known."""
+        """Return the provider and the model name for a turn. The name is None if no model is known."""
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
         provider = self._provider(model)

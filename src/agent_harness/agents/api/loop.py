@@ -47,7 +47,7 @@ class Gone(Exception):
 
 class TurnModel:
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Prepare the model, or raise ``Gone`` if it cannot be used."""
+        """Prepare the model. Raise ``Gone`` if the model cannot be used."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -60,7 +60,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the model's answer. Raise ``Gone`` after the last failed attempt."""
+        """Return the model's answer. Raise ``Gone`` if the last attempt fails."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -71,7 +71,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return and clear the usage of incomplete answers, which the provider bills too."""
+        """Return and clear the usage of failed answers, because the provider also bills these answers."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -215,7 +215,7 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Restore the conversation from ``kept``, a text that ``memory`` returned."""
+        """Restore the conversation from ``kept``, which ``memory`` returned earlier."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
@@ -223,7 +223,7 @@ class Loop:
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, ending with ``Finished``."""
+        """Run the turn and return its final events. The last event is ``Finished``."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -244,7 +244,7 @@ class Loop:
                 self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
-        """Process the model's answer and return the parts of the next request. An empty list ends the turn."""
+        """Process the model's answer and return the parts of the next request. The turn ends if there are none."""
         for part in answer.parts:
             if isinstance(part, TextPart) and part.content.strip():
                 self._harness.say(Text(part.content))

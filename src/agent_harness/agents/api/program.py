@@ -43,7 +43,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Run the turn, send its conversation to the harness, and return its final events."""
+    """Run the turn, send its conversation to the harness, and return the turn's final events."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -72,7 +72,7 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers and return their tools, named ``SERVER_TOOL``."""
+    """Start the MCP servers and return their tools. A tool's name is ``SERVER_TOOL``."""
     # UAH-212..216
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset

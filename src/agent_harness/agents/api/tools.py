@@ -30,7 +30,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Tool that the model can call. The arguments of ``run`` match ``schema``."""
+    """Tool that the model can call. ``schema`` describes the arguments of ``run``."""
 
     name: str
     description: str

@@ -39,7 +39,7 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project, send it the brief, and return the running turn."""
+    """Start ``python -m module`` in the project, send the brief to the program, and return the running turn."""
     # ``settings`` are never stored on disk; ``credentials`` are variables of this program only
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
@@ -82,7 +82,7 @@ class BridgeTurn(CommandTurn):
         return self._claimed is None and not self._ended and self.send({"type": "interrupt"})
 
     def send(self, record: Mapping[str, object]) -> bool:
-        """Send a JSON line to the program. Return False if the program no longer reads."""
+        """Send a JSON line to the program. Return False if the program does not read any more."""
         return self._running.write(json.dumps(record).encode() + b"\n")
 
     def _take(self, line: bytes) -> None:

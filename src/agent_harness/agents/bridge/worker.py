@@ -38,7 +38,7 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Start to listen to the harness, and return its first record."""
+        """Begin to read from the harness, and return the first record."""
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -46,7 +46,7 @@ class Harness:
         return await self._order
 
     def say(self, event: Event) -> None:
-        """Send an event to the harness. A long text is sent as several events."""
+        """Send an event to the harness. Split a long text into several events."""
         if isinstance(event, Text) and len(event.text) > PIECE_CHARACTERS:
             for piece in _pieces(event.text):
                 self.send(record_of(Text(piece)))
@@ -54,7 +54,7 @@ class Harness:
             self.send(record_of(event))
 
     def send(self, record: Mapping[str, Any]) -> None:
-        """Send a JSON line to the harness. Raise ``HarnessGone`` if the harness no longer reads."""
+        """Send a JSON line to the harness. Raise ``HarnessGone`` if the harness does not read any more."""
         line = _line(record)
         if len(line) > LONGEST_LINE_BYTES:
             line = _line(_shortened(record))
@@ -66,13 +66,13 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Send the conversation's id and text, which the harness stores for a later turn."""
+        """Send the id and the text of the conversation. The harness stores both for a later turn."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events, and return its new messages."""
+        """Wait until the harness has processed all events. Return the new messages from the harness."""
         # with ``last``, the turn ends if there are no messages
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
@@ -129,7 +129,7 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run one turn, then exit this process."""
+    """Run one turn, then exit this process without further waiting."""
     # without a wait for threads of libraries or processes of the agent
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))

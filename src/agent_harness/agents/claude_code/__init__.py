@@ -74,7 +74,7 @@ MOST_RETRIES = 3
 def words(
     settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
 ) -> list[str]:
-    """Return the client's command line for a turn of the conversation ``session``."""
+    """Return the command line that starts the client for a turn of the conversation ``session``."""
     model = options.model(settings.model, brief, wins=settings.model_wins)
     # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
@@ -125,12 +125,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` adds the option for JSON output to ``more``."""
+    """Return True if ``more`` contains no option for the output format, so that ``print_words`` adds one."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of the client's print mode, which reads the prompt from standard input."""
+    """Return the command line for the client's print mode. The client reads the prompt from standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -138,7 +138,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the output with the answer in place of the client's final JSON object."""
+    """Return the output. The client's final JSON object is replaced by the answer in this object."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -147,7 +147,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """Return the names of the tools that the client refused, without duplicates."""
+    """Return the name of each tool that the client refused, without duplicates."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -155,7 +155,7 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage in the client's last ``result`` object, or None if there is none."""
+    """Return the usage in the client's last ``result`` object, or None if the client printed no such object."""
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -212,7 +212,7 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """Turn of the client. If its earlier conversation no longer exists, it starts a new one."""
+    """Turn of the client. It starts a new conversation if the earlier one no longer exists."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -269,7 +269,7 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """Close standard input once the agent can receive no further message."""
+        """Close the agent's standard input when the agent can receive no more messages."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False

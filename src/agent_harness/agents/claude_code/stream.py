@@ -31,7 +31,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the reset time of an exhausted rate limit, or None if there is none."""
+    """Return the reset time of an exhausted rate limit, or None if no limit is exhausted."""
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -39,7 +39,7 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error, or None for any other error."""
+    """Return the provider's refusal that an error reports, or None for any other error."""
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -64,7 +64,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreation
 
 
 class ProcessTally:
-    """Token counts of one client process, with each token counted once."""
+    """Token counts of one client process. Each token is counted only once."""
 
     # Main agent: ``message_start`` has the input, ``message_delta`` the output.
     # Sub-agent: its lines have only the input; its output comes from the totals in ``result``.
@@ -105,7 +105,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if counts.total() else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """Return the usage in ``result`` that was not counted before, by model."""
+        """Return the usage in ``result`` that is not counted yet, by model."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
@@ -117,7 +117,7 @@ class ProcessTally:
         return [self._count(model, counts) for model, counts in left.items() if counts]
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost since the last result, or None if it is unknown."""
+        """Return the cost since the last result, or None if this cost is unknown."""
         # the total of a resumed conversation may include older calls
         since = result.get("model_usage_since_last_result")
         each = [dollars(mapping_of(row).get("costUSD")) for row in since.values()] if isinstance(since, dict) else []
@@ -276,7 +276,7 @@ def reason(result: Record) -> str:
 
 
 def lost_conversation(result: Record | None, errors: str) -> bool:
-    """Return True if the client exited immediately because the conversation to resume does not exist."""
+    """Return True if the client exited at once because the conversation does not exist any more."""
     told = f"{reason(result) if result else ''} {errors}"
     return not (result and result.get("num_turns")) and "No conversation found" in told
 

@@ -120,7 +120,7 @@ _NAMES = {
 
 
 def _item(record: Record) -> Record:
-    """Return an item of ``codex exec`` with the field names of the app-server."""
+    """Return a ``codex exec`` item with the field names that the app-server uses."""
     known = mapping_of(record.get("item"))
     kind = str(known.get("type"))
     return {**{_NAMES.get(name, name): value for name, value in known.items()}, "type": _NAMES.get(kind, kind)}

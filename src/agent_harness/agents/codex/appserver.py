@@ -38,11 +38,11 @@ class NoServer(Exception):
 
 
 class RequestFailed(Exception):
-    """Error: the server answered a request with an error, or did not answer."""
+    """Error: the server returned an error for a request, or returned nothing."""
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server. Raise ``NoServer`` if the client has none."""
+    """Start a turn in the client's app-server. Raise ``NoServer`` if there is no usable app-server."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -167,7 +167,7 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """Send a request and return its result. Raise ``RequestFailed`` if there is no valid answer."""
+        """Send a request and return the result. Raise ``RequestFailed`` if the server returns no valid result."""
         # lines that arrive before the answer become events
         number = self._ask(method, params)
         until = time.monotonic() + seconds
@@ -298,7 +298,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return a call's arguments from the thread's record, or None if none appear in time."""
+    """Return a call's arguments from the thread's file, or None if the file does not show them in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -344,19 +344,19 @@ class Approvals:
         self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Store the paths of a file change, because the later approval request contains only the item's id."""
+        """Store the paths of a file change. The later approval request contains only the id of this change."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record whether a model's call stays inside the sandbox, before its approval request arrives."""
+        """Record that a call stays inside the sandbox, before the call's approval request arrives."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):
             self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
-        """Return the answer to an approval request, or ``None`` if the kind of request is unknown."""
+        """Return the answer to an approval request, or ``None`` for an unknown kind of request."""
         answer = _ANSWERS.get(method)
         return answer(self, params) if answer else None
 

@@ -52,7 +52,7 @@ LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sa
 
 
 def overrides(project: Path) -> list[str]:
-    """Return the ``-c`` options, which also mark the project's folders as not trusted."""
+    """Return the ``-c`` options. They also mark the project's folders as untrusted."""
     # Otherwise Codex records that the user trusts them, and then uses the repository's .codex/config.toml.
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
@@ -64,7 +64,7 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """Return the work tree that contains the project, and the repository's main work tree."""
+    """Return the work tree around the project, and the main work tree of its repository."""
     # Codex records trust for the whole repository
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
@@ -102,7 +102,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """Return the git folders of a work tree (two if it is a linked work tree)."""
+    """Return the git folders of a work tree. A linked work tree has two git folders."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -123,7 +123,7 @@ line.
 
 
 def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None = None) -> list[str]:
-    """Return the command line of ``codex exec``, which reads the prompt from standard input."""
+    """Return the command line of ``codex exec``. The client reads the prompt from standard input."""
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
     words = [
@@ -156,7 +156,7 @@ def _home() -> Path:
 
 
 def configured() -> dict[str, Any]:
-    """Return the client's own configuration, or an empty dictionary if the file cannot be read."""
+    """Return the client's own configuration, or {} if its file cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -164,7 +164,7 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """Return the custom provider in the client's configuration, if it needs no Codex login."""
+    """Return the configured custom provider, or None if there is none or it needs a Codex login."""
     found = configured()
     providers = found.get("model_providers")
     chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
@@ -172,7 +172,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """Yield the names of the environment variables that hold the configured providers' keys."""
+    """Yield the names of environment variables that contain the keys of configured providers."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -193,7 +193,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return a ``codex exec`` command line, which reads the prompt from standard input."""
+    """Return a command line for ``codex exec``. The client reads the prompt from standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []
@@ -202,7 +202,7 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the usage that the client printed, or None if it printed none."""
+    """Return the usage that the client printed, or None if the client printed no usage."""
     for event in printed_objects(stdout, '"turn.completed"'):
         used = event.get("usage")
         if event.get("type") == "turn.completed" and isinstance(used, dict):

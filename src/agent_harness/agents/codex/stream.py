@@ -15,7 +15,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Token counts of a turn, as differences between the totals that the server reports for each thread."""
+    """Token counts of a turn. Each count is a difference between two totals of a thread."""
 
     def __init__(self) -> None:
         self.thread: str | None = None
@@ -25,7 +25,7 @@ class TurnTally:
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens since the thread's last report, or None if there are none."""
+        """Return the tokens since the last report of this thread, or None without new tokens."""
         # the first total of a thread may include earlier turns
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
@@ -60,7 +60,7 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the provider's refusal in an error, or None for any other error."""
+    """Return the provider's refusal that an error reports, or None for any other error."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -107,7 +107,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``, or the command itself."""
+    """Return the script in a command such as ``/bin/bash -lc 'ls'``. For other commands, return the command."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:
@@ -134,7 +134,7 @@ def completed(item: Item) -> list[Event]:
 
 
 def changed_paths(item: Item) -> list[str]:
-    """Return the paths that a file change affects, including the new paths of moved files."""
+    """Return the paths that a file change affects. For a moved file, return both paths."""
     changes = item.get("changes")
     known = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     kinds = [change.get("kind") for change in known]

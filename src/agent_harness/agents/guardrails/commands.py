@@ -21,7 +21,7 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Words and redirects of one command, for comparison with denied commands."""
+    """Words and redirects of a command, in a form for the comparison with denied commands."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
@@ -32,7 +32,7 @@ class UnreadableCommand(ValueError):
 
 
 def commands(text: str) -> tuple[ShellCommand, ...]:
-    """Return the simple commands in shell text. Raise ``UnreadableCommand`` if the text is not valid shell."""
+    """Return the simple commands in shell text. Raise ``UnreadableCommand`` if the text is invalid."""
     found = read(text)
     if found.fault:
         raise UnreadableCommand(found.fault)
@@ -45,7 +45,7 @@ def forms_of(command: ShellCommand) -> Form:
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first denied command in ``entries`` that occurs in ``found``, or None."""
+    """Return the first entry of ``entries`` that matches a command in ``found``, or None."""
     # ``-rf`` also matches ``-fr`` and ``-r -f``; ``curl | sh`` matches two successive commands
     for entry in entries:
         patterns = _patterns(entry)
@@ -93,7 +93,7 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Return why a shell command is refused, or None if it is allowed."""
+    """Return the reason to refuse a shell command, or None if the command is allowed."""
     # C32: never raises an error
     if not rules.shell_enabled:
         return "the shell is disabled in this project (tools.shell.enabled)"
@@ -126,7 +126,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """Return why a script is refused, or None if all its commands are allowed."""
+        """Return the reason to refuse a script, or None if all commands in the script are allowed."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -153,7 +153,7 @@ class _Judge:
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Append the command's forms to ``forms``. Return why it is refused, or None."""
+        """Append the command's forms to ``forms``. Return the reason to refuse the command, or None."""
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
@@ -175,7 +175,7 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return why a command after ``find -exec`` is refused, or None if it is allowed."""
+        """Return the reason to refuse a command after ``find -exec``, or None if the command is allowed."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -233,7 +233,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the script that a shell reads from standard input, or None if it is unknown."""
+    """Return the script that a shell reads from standard input, or None if this script is unknown."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

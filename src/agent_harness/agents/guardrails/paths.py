@@ -18,7 +18,7 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return why file tools must not use a path, or None if they may."""
+    """Return the reason to refuse a path to file tools, or None if the path is allowed."""
     # UAH-444, C32: never raises; denied folders match in any case, because some file systems ignore case
     if not rules.filesystem_enabled:
         return "file tools are disabled in this project (tools.filesystem.enabled)"
@@ -52,7 +52,7 @@ def resolved(path: str, start: str) -> str:
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """Return True if ``path`` is ``folder`` or below it. Both must be absolute and normalized."""
+    """Return True if ``path`` is ``folder`` or is below it. Both paths must be absolute and normalized."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -71,7 +71,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Working directories and variables of a command, as far as its text shows them."""
+    """Working directories and variables of a shell command, as far as its text shows them."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -88,14 +88,14 @@ def temporary() -> Iterator[str]:
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Return the text with known variables expanded, and others replaced by ``unknown``."""
+    """Return the text with known variables expanded. Other variables become ``unknown``."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
 
 
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
-    """Return why ``rm -r`` must not remove a path, or ``None`` if it may."""
+    """Return the reason to refuse ``rm -r`` for a path, or ``None`` if the removal is allowed."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
         return "it removes / if the variable is empty"
     shown = expanded(text, place, "unknown")
@@ -127,7 +127,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the absolute path of what ``rm`` removes: a link itself, not its target."""
+    """Return the absolute path of the file that ``rm`` removes. For a link, this is the link itself."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -136,7 +136,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if the removal of ``target``, which may contain wildcards, removes ``path`` too."""
+    """Return True if removing ``target`` also removes ``path``. ``target`` may contain wildcards."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -152,7 +152,7 @@ def _same(pattern: str, name: str) -> bool:
 
 
 def _forms(text: str) -> list[str]:
-    """Return all words that the shell makes from a word with braces, such as ``a{b,c}``."""
+    """Return the words into which the shell expands braces, as in ``a{b,c}``."""
     forms = [text]
     for _ in range(_MOST_FORMS):
         at = next((index for index, form in enumerate(forms) if _BRACES.search(form)), None)
@@ -166,7 +166,7 @@ def _forms(text: str) -> list[str]:
 
 
 def rm_operands(words: Sequence[str]) -> list[int] | None:
-    """Return the indexes of the paths in an ``rm`` command, or ``None`` if the command is not recursive."""
+    """Return the indexes of the paths in an ``rm`` command, or ``None`` without a recursive option."""
     operands: list[int] = []
     recursive = plain = False
     for index, word in enumerate(words[1:], start=1):
@@ -182,7 +182,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
 
 
 def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
-    """Return the reason why a ``find`` command that removes files is refused, or ``None`` if it is allowed."""
+    """Return the reason to refuse a ``find`` command that removes files, or ``None`` if it is allowed."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))
     starts, tests = given[:first], given[first:]

@@ -29,7 +29,7 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return why a tool call is refused, or None if it is allowed."""
+    """Return the reason to refuse a tool call, or None if the call is allowed."""
     # MCP tools are not checked
     if tool.startswith("mcp__"):
         return None
@@ -59,7 +59,7 @@ def hook_command(root: Path, rules: ToolRules) -> str:
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return a refusal for the hook ``PreToolUse``, or "" if the call is allowed."""
+    """Return the answer of the hook ``PreToolUse`` that refuses a call, or "" if the call is allowed."""
     # ``told`` holds the root and the rules as JSON
     try:
         given, settings = json.loads(call), json.loads(told)

@@ -19,7 +19,7 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Agent that plays entries of a script file, one in each turn."""
+    """Agent that plays one entry of a script file in each turn."""
 
     name = "scripted"
 

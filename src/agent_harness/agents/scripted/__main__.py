@@ -68,7 +68,7 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that the script has no entry for this turn, and return the exit status."""
+    """Report that the script has no entry for this turn. Return the program's exit status."""
     # normal after a failed check, otherwise an error
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")

@@ -67,7 +67,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Format of the value of one verb in a script."""
+    """Description of the values that one verb of a script accepts."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None  # the key that a plain value stands for
@@ -75,7 +75,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield the problems of the verb's value, as texts that follow the verb's name."""
+        """Yield the problems of a verb's value. Each text continues the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -151,7 +151,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as its verb and a mapping of keys to values."""
+    """Return a step as the name of its verb and a mapping of keys to values."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -206,7 +206,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """Entry of ``turns:``: its condition, its maximum number of uses, and its steps."""
+    """Entry of ``turns:`` with its condition, its steps and its maximum number of uses."""
 
     key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
@@ -223,7 +223,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about the current turn, for comparison with the conditions of script entries."""
+    """Facts about the current turn. Conditions of script entries are compared with these facts."""
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -245,7 +245,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry with uses left whose condition is met, or None."""
+    """Return the first entry whose condition is met and that may be used again, or None."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry

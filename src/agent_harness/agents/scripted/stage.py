@@ -22,7 +22,7 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Counts of the uses of script entries, and the sessions of each feature."""
+    """Number of uses of each script entry, and the sessions of each feature."""
 
     # kept in the git directory, so that a rollback does not remove them
 
@@ -32,7 +32,7 @@ class Memory:
 
     @classmethod
     def open(cls, project: Path, script: Path) -> "Memory":
-        """Return the memory of a script in a project, empty if its file is missing or damaged."""
+        """Return the stored memory of a script. The memory is empty if its file is missing or damaged."""
         name = hashlib.sha256(f"{project.resolve()}\0{script.resolve()}".encode()).hexdigest()[:16]
         path = _folder(project) / f"{name}.json"
         try:
@@ -42,14 +42,14 @@ class Memory:
             return cls(path)
 
     def attempt(self, feature: int | None, session: int) -> int:
-        """Return the position of this session among those on the feature, counted from 1."""
+        """Return the number of this session among the feature's sessions, counted from 1."""
         known = self.sessions.setdefault(str(feature), [])
         if session not in known:
             known.append(session)
         return known.index(session) + 1
 
     def use(self, key: str) -> None:
-        """Count one more use of an entry, before the entry plays."""
+        """Count one more use of an entry. Call this method before the entry plays."""
         # so that a killed turn counts too
         self.uses[key] = self.uses.get(key, 0) + 1
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class Stage:
         self.raw(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def prefix(self, kind: str, payload: object = "") -> None:
-        """Print a line with a prefix such as ``[CMD:RUN]``, if the script's options enable prefixes."""
+        """Print a line with a prefix such as ``[CMD:RUN]`` if the script enables prefixes."""
         if self.options.prefixes:
             self.text(f"[{kind}] {payload}".rstrip())
 
@@ -123,7 +123,7 @@ class Stage:
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command, print it and its output as agents do, and return the status."""
+        """Run a shell command, and print the command and its output. Return the exit status."""
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
         call = self.call("shell", {"command": command})
@@ -166,7 +166,7 @@ _REFUSALS: Mapping[int, str] = {
 
 
 class TurnEnds(Exception):
-    """Exception that ends the turn. The script then exits with ``status``."""
+    """Exception that ends the turn with the exit status ``status``."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -174,11 +174,11 @@ class TurnEnds(Exception):
 
 
 class CannotPlay(Exception):
-    """Error: a step does not fit the project, such as a claim for a missing feature."""
+    """Error: a step is impossible in the project, such as a claim for a missing feature."""
 
 
 def play(stage: Stage, step: Step) -> None:
-    """Run one step. Raise ``TurnEnds`` if the step ends the turn, or ``CannotPlay`` if it fails."""
+    """Run a step. Raise ``TurnEnds`` if the step ends the turn, or ``CannotPlay`` if the step fails."""
     name, given = step
     try:
         _VERBS[name](stage, given)
@@ -277,7 +277,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report a provider's error. It ends the turn unless it is a rate limit."""
+    """Report an error from a provider. The turn ends unless the error is a rate limit."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
@@ -387,7 +387,8 @@ def test_file_of(text: str, feature: int) -> str | None:
 
 
 def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
-    """Return a feature file's text with ``passes`` set for these features. Raise ``KeyError`` for a missing feature."""
+    """Return a feature file's text with ``passes`` set in these features. Raise ``KeyError`` if a feature is
+    missing."""
     places = {found.get("id"): place for place, found in reversed([*_features(text)])}
     for feature in features:
         text = edit.put(text, ["features", places[feature], "passes"], passes)

@@ -67,7 +67,7 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and the folder of the nearest feature project, or (None, None)."""
+    """Return the agent setting and the folder of the nearest feature project. Return (None, None) if there is none."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -177,7 +177,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the account's used and allowed input tokens per minute, or {} without a limit."""
+    """Return the account's used and allowed input tokens per minute, or {} if it has no limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -228,7 +228,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account with this name, or the account of the agent client with this name."""
+    """Return the account with this name. If an agent client has this name, return the client's account."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):

@@ -37,7 +37,7 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of one check, and how to fix the problem."""
+    """Result of a check, and the command that fixes the problem."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -102,7 +102,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Yield the results of the checks of the machine, then the results of the checks of the project."""
+    """Check the machine, then the project. Yield the results."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -158,7 +158,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Check that a login shell, in which clients run commands, finds ``harness``."""
+    """Check that a login shell finds ``harness``. Some clients run commands in a login shell."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -220,7 +220,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Check that a second attempt to take the project lock fails."""
+    """Check that only one process can take the project lock at a time."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -260,7 +260,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning that a client's hooks start another or older harness installation."""
+    """Return a warning that the hooks of a client start a different or older harness installation."""
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
@@ -271,7 +271,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the rate limits and the user's state folder."""
+    """Check the agents, the rate limits and the state folder of the user."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -325,7 +325,7 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Check that this system can enforce resource limits on agents and checks."""
+    """Check that the harness can limit memory and processes of agents and checks on this system."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -380,7 +380,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the reason why git fails with the repository's own settings, or None."""
+    """Return the reason why git fails with the repository's settings, or None if git works."""
     # these commands run no program that the settings name
     for words in _PLAIN:
         done = _ran(words, cwd=path)
@@ -400,7 +400,7 @@ _PLAIN = (
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Yield a result if git does not know the user's email address, which git needs for commits."""
+    """Yield a warning if git does not know the user's email address. Git needs this address for commits."""
     done = _ran(["git", "config", "user.email"], cwd=path)
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
@@ -415,7 +415,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check the settings, the state and the features, and whether a session could start."""
+    """Check a project's settings, state and features, and check if a session could start."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -475,7 +475,7 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Return the last line that a shell command prints when Codex runs it, or None."""
+    """Let Codex run a shell command. Return the last line that the command prints, or None."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
@@ -516,7 +516,7 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Run a scripted model server on loopback, and yield its URL."""
+    """Run a server on loopback that plays a scripted model, and yield the server's URL."""
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

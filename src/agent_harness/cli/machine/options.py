@@ -11,7 +11,7 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Option that may be repeated, and whose value may be a comma-separated list."""
+    """Option that may be repeated. Its value may also be a comma-separated list."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -26,7 +26,7 @@ class Several(click.Option):
 
 
 def once(parser: Any, ctx: click.Context) -> Any:
-    """Make the parser refuse a single-value option that is given twice."""
+    """Make the parser refuse a second value for an option that takes one value."""
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
@@ -43,7 +43,7 @@ def once(parser: Any, ctx: click.Context) -> Any:
 
 
 def strict(command: click.Command) -> click.Command:
-    """Make a command and its subcommands refuse repeated single-value options."""
+    """Make a command and its subcommands refuse a second value for single-value options."""
     if "make_parser" not in vars(command):
         made = command.make_parser
         vars(command)["make_parser"] = lambda ctx: once(made(ctx), ctx)

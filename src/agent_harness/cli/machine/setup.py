@@ -65,7 +65,7 @@ def setup(
 
 @dataclass
 class _Walk:
-    """Set-up of a project, with the state of each of its ``steps``."""
+    """Set-up of a project. ``steps`` holds the state of each step."""
 
     yes: bool
     asks: bool
@@ -83,7 +83,7 @@ class _Walk:
     # -- agent ---------------------------------------------------------------------------------------------------------
 
     def agent(self, spec: str | None) -> None:
-        """Report the agent that a run in this folder would use, or what is missing."""
+        """Report the agent that a run in this folder would use, or the reason why no run could start."""
         from agent_harness.agents import discovery, registry
         from agent_harness.cli.machine.agents import settings_here
 
@@ -279,7 +279,7 @@ def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bo
 
 
 class _Removal:
-    """Removal of the harness from one project. Each step of the removal can be repeated."""
+    """Removal of the harness from one project. The user can repeat each step."""
 
     def __init__(self, root: str, traces: dict[str, JsonObject], *, rescues: bool) -> None:
         from agent_harness.kernel.git import Git
@@ -293,7 +293,7 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for the project in or above ``folder``."""
+        """Return the removal for the nearest project in or above ``folder``."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist
@@ -317,7 +317,7 @@ class _Removal:
         return f"cp -a {shlex.quote(f'{self.target}/project')}/. {shlex.quote(self.root)}"
 
     def rows(self) -> Iterator[JsonObject]:
-        """Yield a description of each step of the removal, for the preview."""
+        """Yield a description of each removal step for the preview."""
         for client, path in self._hooks():
             yield {"how": "take out", "what": f"hooks of {client}: {self._name(path)}"}
         for name in self._mcp_entries():
@@ -355,7 +355,7 @@ class _Removal:
             yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
 
     def carry_out(self) -> None:
-        """Remove the harness while holding the project's locks."""
+        """Remove the harness while this process holds the project's locks."""
         from agent_harness.hooks import install
         from agent_harness.kernel.lock import Lock
 
@@ -425,7 +425,7 @@ class _Removal:
         return own_output.forget(path, lines, printed=True, write=write)
 
     def _refs(self) -> tuple[list[str], list[str]]:
-        """Return the harness's private refs: those without work, and those with work."""
+        """Return two lists of the harness's private refs: refs without work, and refs with work."""
         if self._git is None or not self._alone:
             return [], []
         found = sorted(self._git.refs_below(_REFS))

@@ -58,7 +58,7 @@ class CommandWords:
 
 
 def walk() -> dict[str, CommandWords]:
-    """Return the options and help of each command, by its command line, such as ``lth run``."""
+    """Return the options and help of each command. A key is a command line such as ``lth run``."""
     return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
 
 

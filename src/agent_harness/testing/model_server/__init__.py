@@ -27,7 +27,7 @@ ADDRESS = "127.0.0.1"
 
 
 class ModelServer:
-    """Model server on loopback. Clients get answers after the call of ``run``."""
+    """Model server on loopback. It answers clients while ``run`` runs."""
 
     # a script file is read again for each request, so a test can add steps while a client works
 
@@ -45,11 +45,11 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """Base URL for Anthropic clients. OpenAI clients append ``/v1``."""
+        """Base URL for Anthropic clients. OpenAI clients add ``/v1`` to it."""
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Return the requests received so far, as rows of the request log."""
+        """Return all requests received until now, as rows of the request log."""
         return self._shared.log.records()
 
     def run(self) -> None:
@@ -66,7 +66,7 @@ class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print an error, unless the client disconnected during a request."""
+        """Print an error. Ignore errors of clients that disconnected during a request."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # pyrefly: ignore[bad-argument-type]
 

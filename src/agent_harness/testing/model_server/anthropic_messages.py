@@ -24,7 +24,7 @@ SIGNATURE = "c2NyaXB0ZWQ="
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages in order, with tool results separate from text."""
+    """Return the messages in their order. Tool results are separate from text."""
     return [_turn(message) for message in members(body, "messages")]
 
 
@@ -52,7 +52,6 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error."""
     # the reset time of a rate limit is only in the headers
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 

@@ -39,7 +39,7 @@ __all__ = ["Handler", "RequestLog", "Shared", "kind_of", "masked"]
 
 
 class RequestLog:
-    """Log of requests, in a file or in memory, that threads can share."""
+    """Log of requests that threads share, in a file or in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class RequestLog:
         self._count = 0
 
     def add(self, **facts: Any) -> None:
-        """Record a request with its number and its time."""
+        """Record a request. Add its number and time to ``facts``."""
         with self._lock:
             self._count += 1
             record = {"n": self._count, "t": round(time.time(), 3), **facts}
@@ -58,13 +58,13 @@ class RequestLog:
                 journal.append(self._path, record)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the requests, oldest first, including those of earlier runs in the same file."""
+        """Return the requests, oldest first. Include requests that earlier servers wrote into the same file."""
         with self._lock:
             return list(self._kept) if self._path is None else list(journal.read(self._path))
 
 
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with every key, token and cookie replaced by ``***``."""
+    """Return the headers with ``***`` in place of each key, token and cookie."""
     return {name: MASK if is_secret_name(name) else value for name, value in headers.items()}
 
 
@@ -91,7 +91,7 @@ def kind_of(error: Mapping[str, Any]) -> str:
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """Return the time at which a scripted rate limit ends, or an empty object."""
+    """Return the end time of a scripted rate limit, or {} if the script sets none."""
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -99,7 +99,7 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return HTTP headers with the end of a rate limit, if ``facts`` contains it."""
+    """Return the HTTP headers that tell a rate limit's end. Return {} if ``facts`` is empty."""
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -134,14 +134,14 @@ class Shared:
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
-        """Return how often this request was refused before this call, and count one more refusal."""
+        """Count a refusal of this request. Return the number of earlier refusals of the same request."""
         with self.lock:
             self.refusals[key] += 1
             return self.refusals[key] - 1
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handler of HTTP requests, which refuses and records proxy requests."""
+    """Handler of HTTP requests. It records and refuses requests that use this server as a proxy."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"
@@ -152,7 +152,8 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing, because the request log records every request."""
 
     def parse_request(self) -> bool:
-        """Parse the request, even if the client uses this server as its proxy."""
+        """Parse the request, and remove this server's own address from the path. Clients that use a proxy send this
+        address."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -166,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         self._refuse_as_proxy()
 
     def do_HEAD(self) -> None:
-        """Answer HEAD requests, with which clients check that the server is running."""
+        """Answer HEAD requests. Clients use these requests to check that the server runs."""
         if not self._refused():
             self._send(200, b"")
 
@@ -260,7 +261,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send the body that the script sets, unchanged."""
+        """Send the response body from the script unchanged."""
         # in a stream, the body is the only event
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)

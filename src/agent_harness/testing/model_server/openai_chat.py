@@ -23,7 +23,7 @@ __all__ = ["answer", "error", "turns"]
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the user, assistant and tool messages in order, without instructions."""
+    """Return the user, assistant and tool messages in their order. Omit instructions."""
     return [turn for message in members(body, "messages") if (turn := _turn(message))]
 
 
@@ -41,7 +41,7 @@ def _turn(message: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the response for a step of a script."""
+    """Return the model's response for a script step."""
     # without thinking, which the format does not support
     text = "".join(block["text"] for block in step.blocks if "text" in block)
     calls = [_call(block) for block in step.blocks if "tool" in block]
@@ -62,7 +62,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error. ``reset`` is the end of a rate limit."""
+    """Return the body of an error response. ``reset`` tells when a rate limit ends."""
     return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 

@@ -26,7 +26,7 @@ FROM_THE_MODEL = frozenset(["function_call", "custom_tool_call", "local_shell_ca
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return messages, tool calls and tool results in order, without instructions."""
+    """Return messages, tool calls and tool results in their order. Omit instructions."""
     given = body.get("input")
     if isinstance(given, str):
         return [Message(False, given)]

@@ -28,14 +28,14 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """One response of the model, as a whole and as stream events."""
+    """Response of the model, both as one object and as stream events."""
 
     whole: Json
     events: Sequence[Event] = field(default=())
 
 
 def texts(content: object) -> str:
-    """Return the text of a message's content in any format, or an empty text."""
+    """Return the text in a message's content, or "" if the content has no text."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -44,13 +44,13 @@ def texts(content: object) -> str:
 
 
 def members(body: Mapping[str, Any], name: str) -> list[Json]:
-    """Return the objects in the list ``name`` of the request."""
+    """Return the objects in the request's list ``name``."""
     listed = body.get(name)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def estimated_tokens(value: object) -> int:
-    """Return the estimated number of tokens."""
+    """Return the estimated number of tokens in ``value``."""
     # one token for every four characters of JSON, at least one
     return max(1, len(json.dumps(value)) // 4)
 
@@ -94,7 +94,7 @@ class Cue:
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """Return the script's step for a conversation."""
+    """Return the script step for the current position in a conversation."""
     # if no step applies, the step of @default, @end or @compact
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
@@ -142,11 +142,11 @@ _HOLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 class NotFound(Exception):
-    """Raised if a pattern in the step's ``find`` matches nothing in the conversation."""
+    """Exception: a pattern in the step's ``find`` does not match the conversation."""
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
-    """Return the step with its placeholders replaced. Raise ``NotFound`` if a pattern matches nothing."""
+    """Return the step with its placeholders filled in. Raise ``NotFound`` if a pattern does not match."""
     # ${name} becomes the last match of the pattern `name` in `find`, or its first group; an unknown ${name} stays
     # `run` becomes a call of the client's shell tool
     found = {name: _last_match(name, pattern, turns) for name, pattern in step.find.items()}
@@ -204,7 +204,7 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Return the scripts in a JSON file or value. Raise ``UsageError`` for an invalid script."""
+    """Return the scripts in a JSON file or JSON value. Raise ``UsageError`` if a script is invalid."""
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:

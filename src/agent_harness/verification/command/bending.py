@@ -24,7 +24,7 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
-    """Return why a change to a file that commands load is refused, or None."""
+    """Return the reason to refuse a change to a file that commands load, or None if the change is allowed."""
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
         return next(filter(None, (_comes(change, each, is_named(change.path, asked)) for each in found)), None)
@@ -46,7 +46,7 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return how a change weakens a test or support file, or None."""
+    """Return how a change weakens a test or support file, or None if it weakens nothing."""
     if why := _obviously(change):
         return why
     if change.path.endswith(".py"):

@@ -37,7 +37,7 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Run the check as a user would in a terminal, and reject the work if it fails."""
+    """Run the check as in a user's terminal, and reject the work if the check fails there."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -89,7 +89,8 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Find out which condition of a user's terminal makes the check fail."""
+    """Find which condition of a user's terminal makes the check fail. Return a message if the work must be rejected,
+    otherwise ""."""
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):

@@ -68,7 +68,7 @@ def linked_by(folder: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return True if a command starts Python, perhaps through a script or makefile in ``folder``."""
+    """Return True if a command starts Python, directly or through a script or makefile in ``folder``."""
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)

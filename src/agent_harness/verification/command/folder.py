@@ -62,7 +62,7 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work in a folder without git; ``kept``: the files before the work."""
+    """Return the verdict on work in a folder without git. ``kept`` holds the files from before the work."""
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree
@@ -98,7 +98,7 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """Return copies of the files that affect the verdict, made before the work begins."""
+    """Return copies of the files that affect the verdict. Call this function before the work begins."""
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
@@ -115,7 +115,7 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """Return findings for the files that affect the verdict and differ from their copies in ``kept``."""
+    """Return a finding for each file that affects the verdict and differs from its copy in ``kept``."""
     protection = _protection(command, kept.tree, may_change)
     changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)
@@ -138,7 +138,7 @@ def _change(path: str, kept: KeptFiles, protection: ProtectedFiles, now: Tree) -
 
 
 def folder_tree(root: str, *, besides: Collection[str] = ()) -> Tree | None:
-    """Return the files of a folder, or None if there are too many."""
+    """Return the files of a folder, or None if the folder contains too many files."""
     paths: set[str] = set()
     links: dict[str, str] = {}
     out = {os.path.realpath(each) for each in besides}

@@ -27,7 +27,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Makefile:
-    """Rules and variables of a makefile, and all its other lines."""
+    """Rules, variables and all other lines of a makefile."""
 
     rules: tuple[Rule, ...]
     variables: Mapping[str, str]  # the last assignment of each, as written
@@ -60,7 +60,7 @@ class Makefile:
         return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
-        """Return each included file, with True if make ignores that it is missing."""
+        """Return each included file, with True if make accepts that the file is missing."""
         lines = (line.split() for line in map(self._expanded, self.others))
         found = (words for words in lines if words and words[0] in _INCLUDES)
         asks = any("$(wildcard" in line for line in self.others)
@@ -72,7 +72,7 @@ class Makefile:
         return default or list(named)[:1]
 
     def reached(self, goals: Collection[str]) -> list[Rule]:
-        """Return the rules that may run for these goals, including the rules for prerequisites."""
+        """Return the rules that make may run for these goals, including the rules of prerequisites."""
         wanted, queue = set(goals), list(goals)
         while queue and len(wanted) < _MOST_TARGETS:
             target = queue.pop()
@@ -85,7 +85,7 @@ class Makefile:
         return [rule for rule in self.rules if any(_makes(rule, target) for target in wanted)]
 
     def recipes(self, goals: Collection[str]) -> list[str]:
-        """Return the recipes that may run for these goals, as shell code with expanded variables."""
+        """Return the recipes that make may run for these goals, as shell code with expanded variables."""
         return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
 
     def _expanded(self, text: str) -> str:
@@ -104,7 +104,7 @@ class Makefile:
 
 
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
-    """Return how a changed makefile weakens the rules for these goals, or None."""
+    """Return how a changed makefile weakens the rules for these goals, or None if it weakens none."""
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
     return next(chain(_rules(old, new, wanted), _variables(old, new, sets_values), _lines(old, new)), None)

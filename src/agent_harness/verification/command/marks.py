@@ -31,7 +31,7 @@ exec /bin/sh "$@"
 def unmarked(
     folder: Path, variables: Mapping[str, str], folder_of_check: Path, checks: Mapping[str, bytes], *, marks: bool
 ) -> dict[str, str]:
-    """Return environment variables that keep code from seeing which program started it."""
+    """Return environment variables that hide from code which program started that code."""
     own = folder / "marks"
     (own / "bin").mkdir(parents=True)
     # with ``marks``, the same programs start but hide nothing
@@ -60,7 +60,7 @@ def unmarked(
 
 
 def is_of_work(case: Case) -> bool:
-    """Return True if the work, but not the base commit, tries to detect what started it."""
+    """Return True if only the work, not the base commit, tries to detect which program started it."""
     candidate = tree_at(case.git, case.objects, case.candidate)
     changed = [change.path for change in case.changes.files if not is_test_file(change.path)]
     if not any(_OF_MARK.search(candidate.read(path) or b"") for path in changed):

@@ -118,7 +118,7 @@ class AbsentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Files that affect the verdict on a candidate, as paths relative to the project."""
+    """Files that affect the verdict on a candidate. Their paths are relative to the project."""
 
     scripts: frozenset[str] = frozenset()  # scripts, expected output, settings: no change is free
     makefiles: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path -> goals; empty: the first
@@ -162,7 +162,7 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files that ``command`` mentions or loads, also through scripts and makefiles."""
+    """Return the files that ``command`` mentions or loads, directly or through scripts and makefiles."""
     found = _Names(tree, sets_up)
     _read(found, command, "")
     return joined([found])
@@ -196,7 +196,7 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add the files that shell commands use; with ``filtered``, another program reads their output."""
+    """Add the files that shell commands use. If ``filtered`` is True, another program reads the commands' output."""
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -239,7 +239,7 @@ def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
-    """Yield the words once for each value of the loop variables that they use."""
+    """Yield a copy of the words for each combination of values of their loop variables."""
     used = dict.fromkeys(a or b for word in words for a, b in _USED.findall(word))
     names = [name for name in used if found.values.get(name)]
     for values in islice(product(*(found.values[name] for name in names)), _MOST_WAYS):
@@ -258,7 +258,7 @@ def _files(found: _Names, word: str, folder: str) -> list[str]:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """Return the words of a command without wrappers such as ``timeout 60`` in front."""
+    """Return a command's words without leading wrappers such as ``timeout 60``."""
     rest = list(words)
     while name_of(rest) != "xargs" and (count := unwrapped(rest)):
         rest = rest[count:]
@@ -304,7 +304,7 @@ def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that ``find`` or ``xargs`` starts, or the command itself."""
+    """Return the commands that ``find`` or ``xargs`` starts. For any other program, return the command itself."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -336,7 +336,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the tests among a script's arguments, because the script probably runs them."""
+    """Add the test files among the arguments of a script, because the script probably runs these tests."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -345,7 +345,7 @@ def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bo
 def _script(
     found: _Names, word: str, folder: str, *, filtered: bool, shell: bool | None = None, handed: Sequence[str] = ()
 ) -> None:
-    """Add a script that a command runs, and the files that a shell script uses."""
+    """Add a script that a command runs. For a shell script, also add the files that the script uses."""
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -387,7 +387,7 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add the modules and files that a script of the check uses."""
+    """Add the modules and files that a script in a tool folder uses."""
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -455,7 +455,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the tests that a test runner gets as arguments, or else the whole folder."""
+    """Add the test paths among a test runner's arguments. Without such paths, add the whole folder."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -478,7 +478,7 @@ def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> No
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
-    """Yield the test file or folder for a path, node id or dotted name."""
+    """Yield the test file or folder that a path, node id or dotted name means."""
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -559,7 +559,7 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files that a package manager call such as ``npm test`` uses."""
+    """Add the files that a package manager command such as ``npm test`` uses."""
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""

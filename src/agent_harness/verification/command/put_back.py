@@ -51,7 +51,7 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each changed data file, by path."""
+    """Return the base version of each data file that the work changed, by path."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -69,7 +69,7 @@ def _is_compared(case: Case, data: Collection[str]) -> bool:
 
 
 def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
-    """Yield each program that the check and its scripts run, with the paths among the program's arguments."""
+    """Yield each program that the check or its scripts run, and the paths among the program's arguments."""
     for words in (each.plain for text in _texts(case) for each, _ in read(text).every()):
         at = program_at(words)
         yield name_of(words[at:]), {posixpath.normpath(word) for word in words[at + 1 :]}
@@ -83,7 +83,7 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of deleted files that the check reads, by path."""
+    """Return the base version of each deleted file that the check reads, by path."""
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
     gone = [change.path for change in case.work if change.status == "D" and not case.guard.has_rule(change.path)]
@@ -99,7 +99,7 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work "checked" if the check compares a file that the work added."""
+    """Grade the work as "checked" if the check compares a file that the work added."""
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
@@ -108,7 +108,7 @@ def compared_result(case: Case, command: str) -> None:
 
 
 def rewritten_values(case: Case) -> None:
-    """Grade the work "checked" if running the check rewrites the check's own expected values."""
+    """Grade the work as "checked" if the check's run rewrites a file of expected values."""
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
@@ -152,7 +152,7 @@ def is_code(path: str) -> bool:
 
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
-    """Reject the work if the check fails with the base version of the ``returned`` files."""
+    """Reject the work if the check fails with the base version of the files in ``returned``."""
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
         if not _fails_with(case, command, files):
@@ -179,7 +179,7 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if code could detect the test runner, and the tests can run without it."""
+    """Return True if code could detect the test runner and the tests can run without this runner."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 

@@ -66,7 +66,7 @@ _SHOWN = 3  # names written out in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCheck:
-    """Settings of a check: its command and the strictness of the verdict."""
+    """Settings of a check, such as its command, time limit and strictness."""
 
     command: str  # for ``sh -c``
     timeout_seconds: float = 300.0
@@ -171,7 +171,7 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """Run a command in the checkout, with the run recorder if it may start pytest."""
+        """Run a command in the checkout. Load the run recorder if the command may start pytest."""
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
             return self._unwatched(checkout, command, terms)
@@ -218,7 +218,7 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Run the command as a user would, if possible at the project's path."""
+        """Run the command as in a user's terminal, at the project's own path if possible."""
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
@@ -246,7 +246,8 @@ class CommandRunner(Runner):
         return run_of(command, checkout, done, (None, None), checkout.cwd)
 
     def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
-        """Return the mounts that show the checkout at the project's path, if possible."""
+        """Return mounts that place the checkout at the project's path, or an empty mapping if mounting is
+        impossible."""
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
         if (
@@ -291,7 +292,7 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """True if the check must start pytest, as it does on the base commit."""
+        """True if the check must start pytest, because it does so on the base commit."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started
@@ -319,7 +320,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return a finding if a failed check exits with 0 or passes in the project folder."""
+        """Return a finding if a failed check exited with 0, or passes in the project folder."""
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
             message = f"The command exited with 0, but its run is not trusted: {problem}"
@@ -410,7 +411,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """Return the user's environment variables, with project paths replaced by checkout paths."""
+        """Return the user's environment variables, with checkout paths in place of project paths."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -424,7 +425,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """Folders of the project from which the Python environments of the command may import modules."""
+        """Project folders from which the Python environments of the command import modules."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 

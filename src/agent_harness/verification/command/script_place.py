@@ -16,7 +16,7 @@ _ENTERED = re.compile(
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
-    """Return a script's text with ``${0%/*}`` and similar replaced by the script's folder."""
+    """Return a script's text with the script's real folder in place of ``${0%/*}`` and similar expressions."""
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)
     text = _TOP_FOLDER.sub(posixpath.relpath(".", folder or "."), text)

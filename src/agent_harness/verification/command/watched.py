@@ -10,7 +10,7 @@ from agent_harness.verification.verdict import Run
 
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
-    """Return ``plain`` with the trusted part of its test report."""
+    """Return the run ``plain``, extended by the trusted part of the test report."""
     done, sessions, path = watched
     last = None if done.exit_code == 0 else -1
     run = replace(watched.seen(plain), goes_on=any(each.finished != 0 for each in list(sessions.values())[:last]))

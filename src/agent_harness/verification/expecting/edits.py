@@ -35,7 +35,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes a string, or [] for text like ``$NAME``."""
+    """Return the edit that changes a string, or [] if the string only contains text like ``$NAME``."""
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
         place = places[len(places) // 2 if len(places) > 2 else 0]
@@ -45,7 +45,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
-    """Return the edits that make each branch of a regular expression match another text."""
+    """Return edits after which each branch of a regular expression matches a different text."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
     known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
@@ -63,12 +63,12 @@ def _of_values(inside: str, places: Sequence[int]) -> list[int]:
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that makes an integer so long that it occurs nowhere by chance."""
+    """Return the edit that makes an integer too long to occur elsewhere by chance."""
     return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that clearly changes a number, or [] if there is none."""
+    """Return the edit that clearly changes a number, or [] if the text is not a number."""
     found = _LEADING.match(written)
     if not found:
         return []

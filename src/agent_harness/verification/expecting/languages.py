@@ -10,7 +10,7 @@ TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
 
 
 class Token(NamedTuple):
-    """Token of program text. Comments and regular expressions are not tokens."""
+    """Token of program text. Comments and regular expressions produce no tokens."""
 
     kind: str
     text: str  # of a text literal, its inside

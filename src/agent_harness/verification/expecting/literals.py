@@ -60,7 +60,8 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add a comparison's literals to ``places``, or else the compared names to ``names``."""
+    """Add the positions of a comparison's literals to ``places``. If there are none, add the compared names to
+    ``names``."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -91,7 +92,7 @@ def _chooses_rows(program: ParsedProgram, at: int) -> bool:
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """Return the positions of the literals that are one side of a comparison."""
+    """Return the positions of the literals on one side of a comparison."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -111,7 +112,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that is one side of a comparison, or ""."""
+    """Return the name that is one whole side of a comparison, or "" if there is none."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -129,7 +130,7 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the position of the name in a call such as ``strcmp(a, b)``, or -1."""
+    """Return the position of the function name in a call such as ``strcmp(a, b)``, or -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
@@ -202,7 +203,8 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the literals' positions in the arguments ``which``, and add names to ``names``."""
+    """Return the positions of the literals in the arguments ``which``. Add each plain name among these arguments to
+    ``names``."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -248,7 +250,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the literals' positions in an argument, or [] if it contains other code."""
+    """Return the positions of the literals in an argument, or [] if the argument contains other code."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -287,7 +289,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the positions of the literals in an assigned value."""
+    """Return the positions of the literals in a value that is assigned."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -347,7 +349,7 @@ def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
 
 
 def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Iterator[int]:
-    """Yield the positions of the literals that SQL code inserts into the columns ``wanted``."""
+    """Yield the positions of the literals that SQL code inserts into the columns with the indexes ``wanted``."""
     for i, group in enumerate(_split(program, at)):
         end = next((place for place, each in enumerate(group) if program.word(each).upper() == "FROM"), len(group))
         if i in wanted:

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits inside the tests that the command selects, or else all edits."""
+    """Return the edits inside the tests that the command selects. If no such test is found, return all edits."""
     names = list(_names(command))
     if not names:
         return dict(code)

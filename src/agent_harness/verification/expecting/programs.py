@@ -40,7 +40,7 @@ _NEAR = 40  # tokens after a condition in which a failure is looked for
 
 @dataclass(slots=True)
 class ParsedProgram:
-    """Tokens of a program, with the bracket and the statement around each."""
+    """Tokens of a program, with the enclosing bracket and statement of each token."""
 
     language: Language
     tokens: Sequence[Token]
@@ -101,7 +101,7 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Return True if the check requires equal values; ``equal``: the operator is ``==``."""
+        """Return True if the check requires equal values. ``equal`` is True if the operator is ``==``."""
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -120,7 +120,7 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return True if a call's comparison must find equal values, or None if undecided."""
+        """Return True if the comparison in a call must find equal values, or None if this is unclear."""
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):
@@ -138,7 +138,7 @@ class ParsedProgram:
         return here > first and self.word(first) == "not"
 
     def _after(self, at: int) -> int:
-        """Return the position after a bracket pair, or after the operand that follows an operator."""
+        """Return the position after a pair of brackets, or after an operator's right operand."""
         if self.word(at) in OPEN:
             return self.pair.get(at, at) + 1
         end = at + 1
@@ -150,7 +150,7 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return True for ``x and die``, False for ``x or die``, otherwise None."""
+        """Return True for ``x and die``, False for ``x or die``, and None for other code."""
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -222,7 +222,7 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return True if exit status 0 requires equal values, as in ``exit(x == 3 ? 0 : 1)``."""
+        """Return True if the program exits with 0 only for equal values, as in ``exit(x == 3 ? 0 : 1)``."""
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal

@@ -34,7 +34,7 @@ def expected_in_python(text: str) -> list[Edit]:
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
-    """Yield each literal that a module expects, with True if the literal is a regular expression."""
+    """Yield each literal that a module expects. The flag is True if the literal is a regular expression."""
     module = mutants.assigned(tree.body)
     functions = list(_functions(tree))
     compared: dict[str, tuple[list[str], set[str]]] = {}
@@ -63,7 +63,8 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
 
 
 def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
-    """Yield the expected values of a comprehension that collects differences: ``[n for n in T if f(n) != T[n]]``."""
+    """Yield the expected values in a comprehension that collects differences, such as ``[n for n in T if f(n) !=
+    T[n]]``."""
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
     tests = [test for each in node.generators for test in each.ifs]
     tests += [node.elt] if isinstance(node, ast.GeneratorExp) else []
@@ -88,7 +89,7 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes in which a comparison need not be true, such as conditions."""
+    """Yield the nodes in which a comparison may be false without a failure, such as conditions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -132,7 +133,7 @@ def _searched(tree: ast.Module) -> Iterator[int]:
 
 
 class _Lines:
-    """Source text with the line offsets that the byte columns of a syntax tree need."""
+    """Source text, with an index that turns byte columns of a syntax tree into character offsets."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)

@@ -80,7 +80,7 @@ def _of_lines(text: str, *, header: bool, keyed: bool) -> Iterator[Edit]:
 
 
 def _of_line(line: str, at: int) -> Iterator[Edit]:
-    """Yield edits that change a line's values, except the first of several values."""
+    """Yield edits that change the values in a line. If a line has several values, keep the first value."""
     keyed = _KEYED.match(line)
     if keyed and keyed.end() < len(line):
         yield from _value(line[keyed.end() :], at + keyed.end())

@@ -64,7 +64,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return edits of the expected values in commands; if ``denied``, their output must be empty."""
+        """Return edits of the expected values in commands. If ``denied`` is True, the commands must print nothing."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -147,7 +147,7 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Return edits of the compared columns in the here-document that a loop reads."""
+        """Return edits of the compared columns in a here-document that a shell loop reads."""
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -164,7 +164,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """Return edits of the value of a variable that is compared or has a name like ``expected``."""
+        """Return edits of an assigned value if the variable is compared or has a name like ``expected``."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -194,7 +194,7 @@ def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[
 
 
 def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Return the patterns that grep searches for, or [] if it inverts the match."""
+    """Return the patterns for which grep searches, or [] if grep selects non-matching lines."""
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
@@ -234,7 +234,7 @@ def _unwrapped_name(command: ShellCommand) -> str:
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
-    """Return True if the check requires equal values; ``equal``: they make the command succeed."""
+    """Return True if the check requires equal values. If ``equal`` is True, the command succeeds for equal values."""
     first, last = _pipeline(commands, at)
     equal = equal != ("!" in commands[first].keys)
     if commands[last].after == "||":
@@ -273,7 +273,7 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the ranges of commands that run after a true and after a false condition."""
+    """Return the range of commands after a true condition, and the range of commands after a false condition."""
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -320,7 +320,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Return True if a shell test passes for empty output, zero or a different value."""
+    """Return True if a shell test passes for empty output, for zero or for a different value."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]
@@ -341,7 +341,7 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return edits of the text that a command only prints."""
+    """Return edits of the text that a command prints, or [] if the command does more than print."""
     name = command.name
     if name not in _SAYING:
         return []
@@ -403,7 +403,7 @@ def _places(name: str, body: str) -> set[int]:
 
 
 def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
-    """Yield edits of ``case`` patterns whose branch passes while another branch fails."""
+    """Yield edits of each ``case`` pattern whose branch passes while another branch fails."""
     opened: list[tuple[ShellWord, list[int]]] = []
     for at, command in enumerate(commands):
         if command.patterns and opened:

@@ -19,7 +19,7 @@ _REACHES_OUT = frozenset({"open", "input", "print"})
 def weakness(
     own: Iterable[FileChange], work: Sequence[FileChange], calls: Sequence[RecordedCall], outcomes: Mapping[str, str]
 ) -> str:
-    """Return why the changed tests prove nothing about the work, or ""."""
+    """Return why the changed tests prove nothing about the work, or "" if they prove something."""
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
     functions = ((tree, each) for _, tree in read for each in mutants.functions_in(tree.body))
@@ -143,7 +143,7 @@ def _replaced(function: _Function) -> Iterator[str]:
 
 
 def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> str:
-    """Return a reason if the tests only call functions that always raise, otherwise ""."""
+    """Return a reason if the tests only call functions that raise an error for any input, otherwise ""."""
     called = {call.name for call in calls if call.answer.startswith("raises")}
     answering = {call.name for call in calls} - called
     always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}

@@ -73,7 +73,7 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """Return the test ids in ``nodes`` whose expected values this mutant changes."""
+        """Return those test ids of ``nodes`` whose expected values this mutant changes."""
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
@@ -85,7 +85,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkMutants:
-    """Mutants of the work, one for each answer in ``ANSWERS``."""
+    """Mutants of the work, one for each kind of wrong result in ``ANSWERS``."""
 
     mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
@@ -191,7 +191,7 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return Python source for a different value of the same type as a recorded answer."""
+    """Return Python source for a different value of the same type, or None if the type is unsupported."""
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
             return f"{found[1]}(['~'])"
@@ -225,7 +225,7 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return a mutant with changed expected values, or None if the tests expect no literal."""
+    """Return a mutant in which the tests expect other values, or None if the tests expect no literal."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -258,7 +258,7 @@ def is_one(first: str, second: str) -> bool:
 
 
 def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield the functions and methods with their qualified names. Omit nested functions."""
+    """Yield each function and method with its qualified name. Omit nested functions."""
     for statement in body:
         if isinstance(statement, _Function):
             yield inside + statement.name, statement
@@ -353,7 +353,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants that each change one value of an expected object."""
+    """Return mutants of the tests. Each mutant changes one value in an expected object."""
     trees = (sources.parse(change.after) for change in work if change.path.endswith(".py"))
     classes = {each.name for tree in trees if tree for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
@@ -382,7 +382,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """Yield the literals in each object of these classes that the function compares."""
+    """Yield the literals of each expected object whose class is in ``classes``."""
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -398,7 +398,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield nodes of alternatives: everything below ``or``, and the right side of ``in``."""
+    """Yield the nodes below ``or``, and the right side of each ``in``."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -408,7 +408,7 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Yield each literal that a function expects, with True for a regular expression."""
+    """Yield each literal that a function expects. The flag is True for a regular expression."""
     in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, in_scope))
@@ -431,7 +431,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield each expression that an assertion expects, with True for a regular expression."""
+    """Yield each expression that an assertion expects. The flag is True for a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -477,7 +477,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the statements fail a test: by an error, an exit or a report."""
+    """Return True if the statements let a test fail through an error, an exit or a report."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -507,7 +507,7 @@ def _is_failure(value: ast.expr) -> bool:
 def written_out(
     expected: ast.expr, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals of an expected expression, with names replaced by their values."""
+    """Yield the literals of an expected expression. Replace each name in it by its values."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -542,7 +542,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the possible values of a name, or [] if other code uses it too."""
+    """Return the possible values of a name, or [] if code other than assertions uses the name."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -559,7 +559,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """Return the names that code other than expectations uses, and the loops that bind each name."""
+    """Return the names that code outside assertions uses, and the loops that bind each name."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
@@ -603,7 +603,7 @@ def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
 
 
 def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-    """Return the values of the names that these statements assign exactly once."""
+    """Return the value of each name that these statements assign exactly once."""
     found: dict[str, list[ast.expr]] = {}
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:

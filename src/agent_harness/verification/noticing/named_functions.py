@@ -28,7 +28,7 @@ _MOST_FILES = 2000  # of the product that are looked through for a name
 
 @dataclass(frozen=True, slots=True)
 class NamedFunction:
-    """Function, or all methods of one name, that an item mentions."""
+    """Function that an item mentions, or all methods with the mentioned name."""
 
     name: str  # as it is named
     functions: frozenset[mutants.Named] = frozenset()
@@ -41,7 +41,7 @@ class NamedFunction:
 
 
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
-    """Return the functions that ``text`` mentions."""
+    """Return the functions that ``text`` mentions, including requested functions that are missing."""
     found: list[NamedFunction] = []
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]
     trees = [(change, before, after) for change, before, after in read if after is not None]
@@ -54,7 +54,7 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """Return the functions that the text asks for, such as after the verb "add"."""
+    """Return the functions that the text asks the agent to create, for example after the verb "add"."""
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
     names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
@@ -67,7 +67,7 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 
 
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the new or changed functions with this name, all methods as one group."""
+    """Return the new or changed functions with this name. All methods with the name form one group."""
     own = name.rpartition(".")[2]
     found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:
@@ -91,7 +91,7 @@ def _left(functions: Iterable[mutants.Named]) -> str:
 
 
 def _places(path: str) -> list[str]:
-    """Return the names of a module: its path, and dotted names such as ``words.slugs``."""
+    """Return the names that can mean a module: its path and dotted names such as ``words.slugs``."""
     parts = mutants.dotted_path(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
@@ -106,7 +106,7 @@ def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the name if a module newly binds it, as in ``f = partial(...)``."""
+    """Return the name if a changed module binds it to a new value, as in ``f = partial(...)``."""
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -129,7 +129,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return the requested function if it is a placeholder or missing, otherwise None."""
+    """Return the function that the item requests if it is missing or a placeholder, otherwise None."""
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):

@@ -39,7 +39,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Record in the case whether the check notices changed values."""
+    """Record in the case whether the check fails after its expected values are changed."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -100,7 +100,7 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with expected values changed, one at a time and then together."""
+    """Run the check with changed expected values, first one change at a time, then all together."""
     if not versions:
         return
     files, data = case.guard.check_files(case.changes)
@@ -130,7 +130,7 @@ def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
 def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
-    """Run the versions of the check; return those that failed and those that passed."""
+    """Run the versions of the check. Return the versions that failed and the versions that passed."""
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
     for each in versions:
@@ -148,7 +148,7 @@ def _asked(
 
 
 class _Notice:
-    """Trial of one check with changed expected values and with changed work."""
+    """Trial of one check, with changed expected values and with mutants of the work."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -212,13 +212,13 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants that the check misses, or the test files that fail on one."""
+        """Return the mutants that the check does not notice, or the test files that fail on a mutant."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the item's functions that are missing or whose mutants no test notices."""
+        """Return the item's functions that are missing, or whose mutants no test notices."""
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
@@ -257,7 +257,7 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return True if most tests with changed values still pass, or None if no such test runs."""
+        """Return True if most tests still pass with other expected values, or None if no such test runs."""
         report = self._case.runs["proof"].report
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
@@ -271,7 +271,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line whose value in an expected object can change unnoticed, or ""."""
+        """Return the line of an expected value that can change while the test still passes, or ""."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -286,7 +286,7 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the missed mutants if they are the majority, otherwise the failing test files."""
+        """Return the unnoticed mutants if they are the majority. Otherwise return the test files that failed."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -303,7 +303,7 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants on which the check passes, or the files of the failed tests."""
+        """Return the mutants on which the check still passes, or the files of the failed tests."""
         green: list[str] = []
         raised = frozenset[str]()
         for mutant in sabotaged:

@@ -49,7 +49,7 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return a check's environment variables, and create its home folder in ``folder``."""
+    """Create a home folder for a check in ``folder``, and return the check's environment variables."""
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if real in map(os.path.expanduser, settings.writable):

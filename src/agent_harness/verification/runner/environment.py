@@ -55,13 +55,13 @@ class RunEnvironment:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Folders from which modules may be imported, including folders inside the project."""
+        """Folders from which checks may import modules, including folders inside the project."""
         libraries = [path for found in self.interpreters.values() for path in found.library]
         return (*self.sites, *libraries, *(str(self.root / link) for link in self.links))
 
     @property
     def tools(self) -> dict[str, str]:
-        """Versions of the Python and pytest that the first check command uses, if known."""
+        """Python and pytest versions of the first check command, as far as they are known."""
         found = next(iter(self.interpreters.values()), None)
         names = (name.name for site in (found.sites if found else ()) for name in Path(site).glob("pytest-*.dist-info"))
         pytest = next((name.removeprefix("pytest-").removesuffix(".dist-info") for name in names), "")
@@ -72,13 +72,13 @@ class RunEnvironment:
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """Return the environment for further runs, and findings on installed files that changed."""
+        """Return the environment for further runs, and a finding for each installed file that changed."""
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the installed files' earlier state from ``record``."""
+        """Return this environment with the earlier state of the installed files that ``record`` holds."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -102,7 +102,7 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the path of a command's interpreter, or "" if it is unknown."""
+        """Return the path of a command's interpreter, or "" if the interpreter is unknown."""
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         # what a run reports counts only if the harness already knew this interpreter
@@ -121,7 +121,7 @@ class RunEnvironment:
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the environment variables of a run that imports modules from the checkout."""
+        """Return the environment variables for a run of the command in the checkout."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -140,7 +140,7 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return a ``PYTHONPATH``: ``first``, then the command's folders, or else the user's."""
+    """Return a ``PYTHONPATH`` of ``first``, followed by the command's own folders or the user's folders."""
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
     own = [entry for entry in given.split(os.pathsep) if entry]
@@ -160,7 +160,7 @@ def resolve(
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
     looks: bool = True,
 ) -> RunEnvironment:
-    """Return the programs and interpreters of the commands, with digests of installed files."""
+    """Find the programs and interpreters of the commands, and compute digests of the installed files."""
     # called before the agent starts; a missing program raises no error, because the run reports it
     place = Path(root).absolute()
     variables = plain_variables()
@@ -218,7 +218,7 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
-    """Return the first words of the command, with absolute paths of programs."""
+    """Return the command's first words, with absolute paths for the programs."""
     head = list(command.head)
     program = _program(command, found, root, path)
     # in another folder, a launcher may select another environment

@@ -67,7 +67,7 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Run a test command on a commit, and end all processes that it started. (C61)"""
+    """Run a test command on a commit. Then end all processes that the command started. (C61)"""
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
         return execute(checkout, command, asked, environment=environment, stop=stop)
@@ -82,7 +82,7 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield a new checkout, or the project folder if ``isolation`` is ``in_place``."""
+    """Yield a new checkout. If ``isolation`` is ``in_place``, yield the project folder instead."""
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
             yield checkout
@@ -106,7 +106,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """Test command whose pytest processes get the harness's options and plugin."""
+    """Test command whose pytest processes load the harness's plugin and options."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -209,7 +209,7 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """Add the plugin's folder to each ``PYTHONPATH`` in scripts while the block runs."""
+    """Add the plugin's folder to each ``PYTHONPATH`` in scripts. Restore the scripts after the block."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -229,7 +229,7 @@ def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
 def execute_plain(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a command that writes no report, such as a linter, and return the run."""
+    """Run a command that writes no test report, such as a linter, and return the run."""
     parsed = parse(command)
     environment = environment.completed(parsed)
     started = environment.words(parsed, checkout.cwd) or command
@@ -316,7 +316,7 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """Run a command in a sandbox with a temporary home folder. Raise ``Refused`` if a required sandbox is missing."""
+    """Run a command with a temporary home folder in a sandbox. Raise ``Refused`` if a required sandbox is missing."""
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
             access.own,

@@ -34,7 +34,7 @@ class _TooManyObjects(Exception):
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Create a checkout's repository in ``folder``, and return the commit to check out."""
+    """Create the git repository of a checkout in ``folder``, and return the commit to check out."""
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
     base = None if base == commit or _is_older(git, commit, base) else base
@@ -75,7 +75,7 @@ def store_of(git: Git, cache: Path) -> Path:
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder of packed objects for a commit, and each tag's commit."""
+    """Return the cache folder with a commit's packed objects, and the commit of each tag."""
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]

@@ -34,7 +34,7 @@ _REBUILT = frozenset({".cache", ".vite", ".turbo", "__pycache__"})  # by whateve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """State of the installed files in several folders at one moment."""
+    """Stamps and digests of installed files in several folders at one time."""
 
     interpreters: tuple[Interpreter, ...] = ()
     pythons: tuple[str, ...] = ()  # the interpreters that were there, also those that no agent can change
@@ -49,7 +49,7 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the current state, reading again only files whose size, times or inode changed."""
+        """Return the current state. Read only files whose size, times or inode changed."""
         reader = _Reader(self.entries)
         for name in self.programs:
             path = program_path(name, root=Path("/"), path=self.search) or ""
@@ -166,7 +166,8 @@ class _Reader:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Record a package folder's start-up files and test runners; return what ``.pth`` files import."""
+        """Record the start-up files and test runners of a package folder. Return the files that ``.pth`` files
+        import."""
         imported: list[str] = []
         for entry in _listed(site):
             is_runner = entry.name in runners
@@ -213,7 +214,7 @@ def _listed(folder: str) -> list[os.DirEntry[str]]:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Return size, times and inode of a file as text."""
+    """Return a file's size, times and inode as one text."""
     # after a change, a user's program cannot restore all of them
     return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_ino}"
 
@@ -236,7 +237,7 @@ def _imported(pth: Path) -> list[str]:
 
 
 def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
-    """Return the package folders of the interpreters, and further package folders that ``.pth`` files add."""
+    """Return the package folders of the interpreters, and the package folders that ``.pth`` files add to them."""
     own = dict.fromkeys(site for each in interpreters for site in each.sites)
     lines = ((site, line) for site in own for pth in Path(site).glob("*.pth") for line in text_of(pth).splitlines())
     added = (os.path.join(site, line) for site, line in lines if line[:1] not in ("", "#") and "\0" not in line)
@@ -248,7 +249,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Installed distribution; ``site`` is its package folder, ``place`` its metadata folder."""
+    """Installed distribution. ``site`` is its package folder, and ``place`` is its metadata folder."""
 
     site: str
     place: str  # of the metadata
@@ -270,7 +271,7 @@ class Distribution:
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """Digest of each file of the distribution by path, as recorded by the installer."""
+        """Digests of the distribution's files by path, as the installer recorded them."""
         try:
             rows = list(csv.reader(text_of(Path(self.place, "RECORD")).splitlines()))
         except csv.Error:
@@ -279,7 +280,7 @@ class Distribution:
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """Names in the package folder that belong only to this distribution."""
+        """Entries of the package folder that belong only to this distribution."""
         if not self.contents:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
@@ -295,7 +296,7 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return a test runner's version, code and installation as one text, for comparison."""
+        """Return one text with a test runner's version, code digest and installation, for comparison."""
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
         try:
@@ -319,7 +320,7 @@ def distributions(site: str) -> list[Distribution]:
 
 
 def _runners(found: Sequence[Distribution]) -> list[Distribution]:
-    """Return pytest, the distributions with pytest plugins, and all their dependencies."""
+    """Return pytest, the distributions that provide pytest plugins, and all their dependencies."""
     by_name = {each.name: each for each in reversed(found)}
     queue = [each for each in found if each.name == "pytest" or each.plugins]
     reached: dict[str, Distribution] = {}

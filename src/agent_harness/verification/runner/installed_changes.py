@@ -69,7 +69,7 @@ _NAMED = 3  # changes written out in a message
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Changed file or new pytest plugin that influences test runs."""
+    """Changed file, or new pytest plugin, that can influence test runs."""
 
     path: str  # as a person would release it
     what: str = ""  # for people
@@ -161,7 +161,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
 
 
 def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the changed paths in linked folders, and the folders that an installer rewrote."""
+    """Return the changed paths in linked folders, and the linked folders that an installer rewrote."""
     by_folder: dict[str, list[str]] = {}
     for key in differing:
         by_folder.setdefault(key.partition("\t")[0], []).append(key)
@@ -184,7 +184,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 class _Comparison:
-    """Comparison of two records that sorts changed entries by what they can influence."""
+    """Comparison of two records. It groups the changed entries by their influence on test runs."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}
@@ -244,7 +244,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin, or report it if it replaces an older plugin."""
+        """Block a new pytest plugin. If it replaces an older plugin, report it instead."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -277,7 +277,7 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry is old, links into the project or has an old package format."""
+        """Return True if an entry is old, links into the project or belongs to an old package format."""
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -316,7 +316,7 @@ class _Comparison:
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Return True if a ``.pth`` file only adds project folders and has known import lines."""
+        """Return True if a ``.pth`` file only adds project folders and contains only known import lines."""
         for line in map(str.strip, text_of(pth).splitlines()):
             if line.startswith(("import ", "import\t")):
                 plain = _KNOWN_LINES.fullmatch(line) is not None
@@ -331,7 +331,7 @@ class _Comparison:
 
 
 def _is_known(module: Path) -> bool:
-    """Return True if the module is unchanged setuptools code that runs at every start of Python."""
+    """Return True if a module is unchanged setuptools code that Python runs at each start."""
     lines = text_of(module).splitlines(keepends=True)
     tables = [line for line in lines if line.startswith(_FINDER_TABLES)]
     rest = "".join(line for line in lines if line not in tables).removesuffix("\n")
@@ -360,7 +360,7 @@ def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) ->
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Compile the bytecode of test runners again, and return False on failure."""
+    """Recompile the bytecode files of test runners. Return False if this fails."""
     known, work = [*interpreters], dict[str, list[str]]()
     try:
         for path in paths:

@@ -22,7 +22,7 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """State of shared installed files before the first agent of a run started."""
+    """Record of shared installed files from before the run's first agent."""
 
     # Without it, a change by one agent would seem old to a workspace that is recorded later.
 
@@ -32,7 +32,7 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before`` with the shared files' first state in this run."""
+        """Return ``before``, with shared files in the state from before the run's first agent."""
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
         tells = _scope(shared, now.programs)
@@ -59,7 +59,7 @@ class FirstLook:
         return before
 
     def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
-        """Update the shared record with the changes that the user allows."""
+        """Add the changes that the user allows to the shared record."""
         with suppress(OSError, HarnessError), self._held() as known:
             first, there = _texts(known.get("entries")), now.entries
             for key in first.keys() | there.keys():
@@ -100,7 +100,7 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """Record of the installed files before an agent started, in a file outside the project."""
+    """Record of installed files from before the agent's start. Its file is outside the project."""
 
     # A change that influences tests counts until it is undone or allowed; a killed session counts as running.
 
@@ -112,7 +112,7 @@ class InstalledRecord:
 
     @property
     def is_open(self) -> bool:
-        """True if this object has begun a session and the session has not ended."""
+        """True while the session that this object began has not ended."""
         return self._state != _CLOSED
 
     @property
@@ -120,7 +120,7 @@ class InstalledRecord:
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the previous record, or return False if that is impossible."""
+        """Begin the next session with the previous session's record. Return False if that is impossible."""
         # changes since that record count as made by an agent
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
@@ -139,7 +139,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Keep the session open for the run's next process. Return False if files changed or there is no record."""
+        """Leave the session open for the run's next process. Return False if files changed or no record exists."""
         if not self.is_unchanged or not self.path:
             return False
         with suppress(OSError):
@@ -164,7 +164,8 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return the changes since the session began, or else those that earlier sessions left."""
+        """Return the changes since the session began. If no session is open, return the changes that earlier sessions
+        left."""
         known = self.places()
         if known is None:
             return Differences()
@@ -178,7 +179,7 @@ class InstalledRecord:
         return without_compiled(differences(before, now, project=project).without(frees), now.interpreters)
 
     def before(self, now: Installed, *, project: Path) -> Installed:
-        """Return the state before the session: ``now`` without the changes that count as made by agents."""
+        """Return the state before the session. It is ``now`` without the changes that count as made by agents."""
         found, now = self._read(), self._widened(now)
         entries, left = found.get("entries", {}), found.get("left", {})
         kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
@@ -188,7 +189,7 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents of open sessions could write."""
+        """Return ``now``, extended by the files that agents in open sessions could change."""
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
             return now

@@ -71,13 +71,13 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Interpreters:
-    """Finder for the interpreters that commands start, with cached results."""
+    """Finder of the interpreters that commands start. It stores its results."""
 
     variables: Mapping[str, str]
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the interpreter that ``command`` would start, or None if it is unknown."""
+        """Return the interpreter that ``command`` would start, or None if the interpreter is unknown."""
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -140,7 +140,7 @@ def is_python(name: str) -> bool:
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return a program's path as a shell in ``root`` finds it, or None."""
+    """Return the path of the program that a shell in ``root`` would start, or None."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None

@@ -47,14 +47,14 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Project folders and packages from which an environment imports."""
+    """Project folders and packages that a Python environment imports."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return what these package folders add to Python's import path from ``project``."""
+    """Return the project folders and packages that these package folders add to the import path."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -72,7 +72,7 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """Yield the other folders that a package folder refers to, with their module names."""
+    """Yield the folders outside a package folder to which it refers, each with its module name."""
     try:
         with os.scandir(site) as listed:
             entries = sorted(
@@ -97,7 +97,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield module names and paths from a module that a ``.pth`` file imports."""
+    """Yield the module names and paths in a finder module that a ``.pth`` file imports."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -122,7 +122,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the module name for a path, or "", and the module's folder or file."""
+    """Return the name of the module at a path, or "", and the module's folder or file."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -155,7 +155,7 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Return the paths that git ignores; of an ignored folder, only the folder."""
+    """Return the paths that git ignores. If a whole folder is ignored, return only the folder."""
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
     return [path for path in found if not path.startswith("../")]
@@ -172,7 +172,7 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return the linked paths to omit, or () if an installer changed them."""
+    """Return the linked paths to omit. If an installer's lock file changed, return ()."""
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
@@ -188,7 +188,7 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Return the checkout folders that replace editable installs at the front of ``PYTHONPATH``."""
+    """Return the checkout folders that come first in ``PYTHONPATH`` and replace editable installs."""
     folders = [str(checkout.cwd / root) for root in now.roots]
     shelf = checkout.private / "packages"
     for name, path in now.packages:

@@ -10,7 +10,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, or None."""
+    """Return why a run with exit status 0 ran no test, or None if a test may have run."""
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
     told = [each for each in answers if each is not None]
@@ -24,7 +24,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the line in which a test runner reports a skip or expected failure, or ""."""
+    """Return the output line that reports skipped tests or expected failures, or ""."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

@@ -154,7 +154,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collector of test cases that builds no XML tree, to save memory."""
+    """Collector of test cases. To save memory, it builds no XML tree."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -270,7 +270,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Reader of the plugin's lines from a pipe."""
+    """Reader of the lines that the pytest plugin writes to a pipe."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -351,7 +351,7 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase]) -> Report:
-    """Return a report with pytest's own node ids, or raise ``ReportProblem``."""
+    """Return a report with pytest's own node ids. Raise ``ReportProblem`` if the written report differs."""
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
     if len(written.passing) != len([name for name, outcome in last.outcomes.items() if outcome == PASSED]):

@@ -22,7 +22,7 @@ VARIABLE = "HARNESS_NOTIFY"
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that sends this run's notifications. Do nothing without a target."""
+    """Start the process that sends notifications about this run. Do nothing if no target is set."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)
@@ -32,7 +32,7 @@ def start(kind: str, folder: str) -> None:
 
 
 def start_beside(module: str, kind: str, folder: str, *more: str) -> None:
-    """Start ``module`` as a separate process that watches this process. Errors at the start are ignored."""
+    """Start ``module`` in a separate process that watches this process. Ignore errors."""
     import subprocess
     import sys
     from contextlib import suppress
@@ -54,7 +54,7 @@ def record_path(home: str, kind: str, folder: str) -> str:
 
 
 def undelivered(kind: str, folder: str) -> list[JsonObject]:
-    """Return the project's undelivered notifications, oldest first: ``{"at", "to", "why"}``."""
+    """Return the project's undelivered notifications as ``{"at", "to", "why"}``, oldest first."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.of_user("notify", make=False)

@@ -33,7 +33,7 @@ BUDGET_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Notice of one event in a project. Two notices with the same ``key`` are about the same event."""
+    """Notice of an event in a project. Notices about the same event have the same ``key``."""
 
     event: str  # one of EVENTS
     key: str
@@ -73,7 +73,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """Notices that were found or sent for one project, so that none is sent twice."""
+    """Found and sent notices of a project, so that the harness sends no notice twice."""
 
     lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
@@ -86,7 +86,7 @@ class NotifyMemory:
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """Return a notice for each lasting condition at the time ``at``, such as an open question."""
+    """Return a notice for each condition that lasts at the time ``at``, such as an open question."""
     found = [
         Notice(
             event="question",
@@ -114,13 +114,13 @@ def lasting(view: ProjectView, at: datetime) -> list[Notice]:
 
 
 def dead(view: ProjectView) -> list[Notice]:
-    """Return a notice for each session whose process died without ending the session."""
+    """Return a notice for each session whose process died before the session's end."""
     gone = [each for each in view.now if not each.alive]
     return [_stopped(view, f"session:{each.run or each.seen}") for each in gone]
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """Return a "stopped" notice, unless all items are done or a question explains the stop."""
+    """Return a notice that the run stopped. Return [] if all items are done or a question explains the stop."""
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -137,7 +137,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the memory after a check of the project, with the new notices in ``pending``."""
+    """Check the project, and return the memory with new notices in ``pending``."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -163,7 +163,7 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """Return the new memory, and the notices to send now. ``last`` sends waiting notices at once."""
+    """Return the new memory and the notices to send now. If ``last`` is True, also return the waiting notices."""
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -240,7 +240,7 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the name by which a repeated notice is recognized."""
+    """Return the name that all repetitions of a notice share."""
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

@@ -29,7 +29,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
-    """Return the user's notification settings, with the targets from the environment. Invalid settings are ignored."""
+    """Return the user's notification settings and the targets from the environment. Ignore invalid settings."""
     record = _record()
     to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
@@ -44,7 +44,7 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Parse hours such as ``22:00-07:00`` into minutes since midnight. Return None for other text."""
+    """Parse a time range such as ``22:00-07:00`` into minutes since midnight. Return None for other text."""
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -64,7 +64,7 @@ def add(target: str) -> None:
 
 
 def remove(target: str) -> None:
-    """Remove a target from the user's settings. Raise ``UsageError`` if the target is not configured."""
+    """Remove a target from the user's settings. Raise ``UsageError`` if the settings do not contain this target."""
     known = _texts(_record().get("to"))
     if target not in known:
         raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
@@ -73,7 +73,7 @@ def remove(target: str) -> None:
 
 
 def settle(target: str) -> None:
-    """Record that a target works again or was removed, so that earlier failures are no longer reported."""
+    """Record that a target works again or was removed. The harness then stops reporting earlier failures."""
 
     def act(record: JsonObject) -> None:
         known = record.get("settled")
@@ -84,7 +84,7 @@ def settle(target: str) -> None:
 
 
 def change(**members: object) -> None:
-    """Change the user's notification settings. A setting with the value None is removed."""
+    """Change the user's notification settings. Remove each setting whose new value is None."""
 
     def act(record: JsonObject) -> None:
         for name, value in members.items():
@@ -97,7 +97,7 @@ def change(**members: object) -> None:
 
 
 def shown(target: str) -> str:
-    """Return a target as text without secrets. Of an address, only scheme and host are shown."""
+    """Return a target without secrets. For an address, show only the scheme and the host."""
     kind, _, rest = target.partition(":")
     if kind == "command":
         return redact(target)
@@ -113,7 +113,7 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Send a message to a target. Return the reason if the message was not delivered."""
+    """Send a message to a target. Return the reason if the delivery failed, otherwise None."""
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"

@@ -49,7 +49,7 @@ class ProjectWatch:
         return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
-        """Check the project, and send the messages that are due. Return True if any messages remain."""
+        """Check the project and send the messages that are due. Return True if unsent messages remain."""
         if self._path is None:
             return False
         settings, at = sending.read(), clock.now()
@@ -115,7 +115,7 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: all as text, and those that ``status`` still reports."""
+    """Failed deliveries: the text of all failures, and the failures that ``status`` still reports."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]
@@ -134,7 +134,7 @@ class _Failures:
 
 
 def failures() -> list[str]:
-    """Return the failed deliveries of all projects, as text."""
+    """Return the failed deliveries in all projects as text."""
     home = trusted_state.of_user("notify", make=False)
     found: list[str] = []
     if home is None:
@@ -165,7 +165,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Send the project's notifications until the run has ended and none is left."""
+    """Send the project's notifications until the run has ended and no notification is left."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)

@@ -23,7 +23,7 @@ FOLDER = "otel"
 
 
 def start(kind: str, folder: str) -> str | None:
-    """Start a process that sends this run's spans. Return a warning if the extra ``otel`` is missing."""
+    """Start a process that sends the spans of this run. Return a warning if the extra ``otel`` is missing."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_off or not any(map(os.environ.get, VARIABLES)):
         return None
@@ -40,7 +40,7 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Store the record of the spans that could not be sent. Without a record, delete the stored one."""
+    """Store a record of the spans that could not be sent. If ``record`` is None, delete the stored record."""
     from contextlib import suppress
 
     from agent_harness.errors import HarnessError
@@ -55,7 +55,7 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
-    """Return ``{"since", "sessions", "to", "why"}`` for spans that the collector has not accepted, or None."""
+    """Return ``{"since", "sessions", "to", "why"}`` for spans that the collector has not accepted, otherwise None."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import files, trusted_state
 

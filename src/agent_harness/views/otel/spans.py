@@ -39,7 +39,7 @@ def spans(
     session: int | None = None,
     since: datetime | None = None,
 ) -> list[Any]:
-    """Return the spans of all sessions or of ``session``, with tool calls from the files ``recordings``."""
+    """Return the spans of all sessions, or of ``session``. The files ``recordings`` provide the tool calls."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
     wanted = [
@@ -58,7 +58,7 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session, without the project's span."""
+    """Return the spans of one session, but not the span of the project."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
@@ -211,7 +211,7 @@ def _nanoseconds(at: str | None) -> int:
 
 
 def send(made: Sequence[Any], url: str | None = None) -> None:
-    """Send spans by OTLP over HTTP. Raise ``Refused`` if the collector does not accept them within 10 seconds."""
+    """Send spans over HTTP. Raise ``Refused`` if the collector does not accept the spans within 10 seconds."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
@@ -235,7 +235,7 @@ def _signs_in() -> bool:
 
 
 def _heard_session() -> Any:
-    """Return an HTTP session that stores the reason of its last failure in ``heard``."""
+    """Return an HTTP session that stores the reason for its last failure in ``heard``."""
     import requests
 
     class HeardSession(requests.Session):
@@ -275,7 +275,7 @@ def _failure(error: Exception) -> str:
 
 
 def text(made: Sequence[Any]) -> str:
-    """Return the spans as one line of OTLP JSON, the file format that collectors read."""
+    """Return the spans as a line of OTLP JSON. Collectors read this file format."""
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
@@ -283,7 +283,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Return the value with span and trace ids in hexadecimal, as OTLP JSON requires, instead of base64."""
+    """Return the value with hexadecimal span and trace ids in place of base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)
@@ -293,7 +293,7 @@ def _with_hex(value: Any) -> Any:
 
 
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
-    """Write spans to a URL or a new file. Without a target, return them as text."""
+    """Write spans to a URL or a new file. If ``target`` is None, return the spans as text."""
     if target is None:
         return text(made)
     if target.startswith(("http://", "https://")):

@@ -24,7 +24,7 @@ _NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTool:
-    """One tool call of an agent, with the times of its start and end."""
+    """Tool call of an agent, with its start and end time."""
 
     name: str
     id: str | None
@@ -38,7 +38,7 @@ class KeptRecordings:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """Return the session's tool calls from the recording that began nearest to the session."""
+        """Return a session's tool calls. Read the recording whose start is nearest to the session's start."""
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []
@@ -70,7 +70,7 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """Yield the tool calls of a recording, none of which ends after ``last``."""
+    """Yield the tool calls in a recording. No call ends later than ``last``."""
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -106,7 +106,7 @@ def _id(event: JsonObject) -> str | None:
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:
-    """Yield the JSON objects in the first ``most`` bytes of a file. Skip invalid lines."""
+    """Yield the JSON objects in the first ``most`` bytes of a file. Skip lines without a valid object."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:

@@ -29,7 +29,7 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """Sender of the spans of sessions that end after ``began``, the start of the run."""
+    """Sender of spans. It sends the spans of sessions that end after ``began``, the run's start."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
         self._reader = reader
@@ -41,7 +41,7 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Send the spans of newly ended sessions. Return False if the collector did not accept all."""
+        """Send the spans of newly ended sessions. Return False if the collector did not accept all spans."""
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -70,7 +70,7 @@ class SessionSender:
 
 
 def _collector() -> str:
-    """Return the collector's address for spans, as OpenTelemetry derives it from the environment."""
+    """Return the address to which OpenTelemetry sends spans, from the environment variables."""
     every, spans_alone = (os.environ.get(name, "") for name in otel.VARIABLES)
     return spans_alone or f"{every.rstrip('/')}/v1/traces"
 
@@ -80,7 +80,7 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Send spans until the run has ended. Return True if all spans were sent."""
+    """Send spans until the run has ended. Return True if the collector accepted all spans."""
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 640, 160
 
 
 def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:
-    """Return a scrollable table. The first cell of each row is the row's header."""
+    """Return a table that scrolls. The first cell in each row is a row header."""
     return E(
         "div",
         E(
@@ -38,7 +38,7 @@ def folded(summary: str, *children: Element | str | None) -> Element:
 
 
 def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> Element:
-    """Return a step chart and a table of a growing sum. Each point is (time, sum)."""
+    """Return a step chart and a table of a growing sum. A point is a pair of time and sum."""
     most = max((value for _, value in points), default=0.0) or 1.0
     across = WIDTH / max(len(points), 1)
     path, before = [f"M0 {HEIGHT}"], HEIGHT
@@ -67,7 +67,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """Return a bar chart with one row for each name. Each bar is (tooltip, length, CSS class)."""
+    """Return a bar chart with a row for each name. A bar is a tuple of tooltip, length and CSS class."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

@@ -18,7 +18,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """HTML element. An attribute with the value None or False is not written."""
+    """HTML element. Attributes with the value None or False are omitted from the HTML."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -27,12 +27,12 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an HTML element. An underscore in an attribute's name becomes a hyphen."""
+    """Return an HTML element. Underscores in attribute names become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 
 def clean(text: str) -> str:
-    """Return the text with Python escapes for unprintable characters, except line breaks and tabs."""
+    """Return the text with unprintable characters as Python escapes. Keep line breaks and tabs."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)

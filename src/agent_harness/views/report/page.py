@@ -41,8 +41,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return the report as Markdown for a pull request: questions, items by state, claims by agent, optionally
-    costs."""
+    """Return the report as Markdown for a pull request. Include costs only if ``costs`` is True."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -79,7 +78,7 @@ def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
 
 
 def _md(text: object) -> str:
-    """Return untrusted text for a table cell, escaped so that it creates no cells, links, images or HTML."""
+    """Return untrusted text for a Markdown table cell, escaped so that the text creates no markup."""
     signs = {
         "|": "\\|",
         "<": "&lt;",
@@ -153,7 +152,7 @@ def _state(each: JsonObject) -> str:
 
 
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
-    """Yield the page's sections below the summary."""
+    """Yield the sections of the page below its summary."""
     if found["waits"]:
         yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:

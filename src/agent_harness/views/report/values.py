@@ -40,7 +40,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """Return the values of the report, only for the time after ``since`` if it is given."""
+    """Return the values for the report. With ``since``, the values cover only the time after ``since``."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -164,7 +164,7 @@ def _done(
 
 
 def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
-    """Return the paths that each accepted claim changed, by its commits (before, after)."""
+    """Return the paths that each accepted claim changed. A key is the pair of commits (before, after)."""
     pairs = {
         (before, each.commit)
         for each in view.claims
@@ -212,7 +212,7 @@ def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of a share, in percent, or None if ``whole`` is less than five."""
+    """Return the 95 % confidence interval of a share in percent, or None if ``whole`` is below five."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole

@@ -37,19 +37,19 @@ SECURITY_HEADERS = {
 
 
 class OneTimeCodes:
-    """Login codes in the server's folder. Each code is valid for one minute and one use."""
+    """Login codes in the server's folder. A code is valid once and for one minute."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def make(self) -> str:
-        """Return a new login code. Only its digest is stored, as a file name."""
+        """Return a new login code. Store only a digest of the code, as a file name."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Delete a login code, so that it works only once. Return True if it was valid."""
+        """Delete a login code, because it is valid only once. Return True if the code was valid."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -66,7 +66,7 @@ class OneTimeCodes:
 
 
 class BrowserSessions:
-    """Session cookies, each with its form token, kept only in memory."""
+    """Session cookies and their form tokens, which are stored only in memory."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, str] = {}
@@ -80,7 +80,7 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that the session's forms must contain, or None for an unknown cookie."""
+        """Return the token that forms in this session must contain, or None if the cookie is unknown."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
@@ -107,7 +107,7 @@ class AccessRules:
     def refusal(
         self, method: str, headers: Mapping[str, str], *, is_known: bool, has_code: bool
     ) -> tuple[int, str] | None:
-        """Return the HTTP status and message of a refused request, or None if the request is allowed."""
+        """Return the HTTP status and message for a refused request, or None for an allowed request."""
         if headers.get("host", "").lower() not in self.hosts():
             return 403, "This server answers only requests for names of this machine."
         if method not in ("GET", "POST"):

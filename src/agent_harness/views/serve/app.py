@@ -73,7 +73,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 
 
 class _AccessCheck:
-    """Wrapper that passes only permitted requests to the application."""
+    """ASGI wrapper that passes only permitted requests to the application."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:
         self._app, self._rules, self._sessions, self._codes = app, rules, sessions, codes
@@ -194,7 +194,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """Return the values of a project's report, computed again only after its records have changed."""
+        """Return the values for a project's report. Compute them again only if the project's records changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -205,7 +205,7 @@ class _Routes:
     # -- actions
 
     async def act(self, request: Request) -> Response:
-        """Carry out the action that a form requests, then redirect to the page."""
+        """Carry out the action that a form requests, then redirect the browser to the page."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
         if refused := self._refusal(request, form):
@@ -274,7 +274,7 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Return a stream of events that tell the browser when to reload its page."""
+        """Return an event stream that tells the browser when to reload the page."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -298,7 +298,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """Event stream that calls ``ended`` whenever it ends."""
+    """Event stream that calls ``ended`` at its end."""
 
     def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")

@@ -56,14 +56,14 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceInLists:
-    """Parts of a page's address: the page number in each list of a project, and the search word."""
+    """Parts of a page address: the search word, and the page number in each list."""
 
     pages: Mapping[str, int] = field(default_factory=dict)  # of those that are not at their first one
     find: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """Return the page numbers and the search word in a query string. For an invalid page number, page 1 is used."""
+        """Return the page numbers and the search word in a query string. An invalid page number counts as 1."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -79,7 +79,7 @@ class PlaceInLists:
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Return a list's current page number, its number of pages, and the current page's rows."""
+        """Return the current page number of a list, its number of pages, and the current page's rows."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -134,7 +134,7 @@ def refused(status: int, sentence: str) -> str:
 
 
 def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetime) -> str:
-    """Return the page of all projects, each with its state and actions. Projects that need the user come first."""
+    """Return the page with all projects. Projects that need the user come first."""
     rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
     for each in projects:
         rooms[class_of(each.seen)].append(each)
@@ -442,7 +442,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return a form field that selects a message's receiver, or None with fewer than two agents."""
+    """Return a form field that selects the receiver of a message, or None for fewer than two agents."""
     slots = user_messages.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

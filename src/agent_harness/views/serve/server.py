@@ -39,7 +39,7 @@ def serve(
     allowed_hosts: Sequence[str],
     began: Callable[[str, int], object],
 ) -> None:
-    """Serve the pages until the process is interrupted. ``began`` gets the link and the port."""
+    """Serve the pages until the user interrupts the process. ``began`` receives the link and the port."""
     sockets, found = _listening(USUAL_PORT if port is None else port)
     with _folder(found) as folder:
         codes = OneTimeCodes(folder)
@@ -64,7 +64,7 @@ def serve(
 
 
 def links(port: int | None) -> list[str]:
-    """Return a login link for each running server, or only for the server at ``port``."""
+    """Return a login link for each running server. With ``port``, return only the link of that server."""
     home = trusted_state.of_user(_FOLDER, make=False)
     names = sorted(os.listdir(home)) if home else []
     wanted = [name for name in names if name.isdecimal() and port in (None, int(name))]
@@ -109,7 +109,7 @@ def _folder(port: int) -> Iterator[str]:
 
 
 def _listening(first: int) -> tuple[list[socket.socket], int]:
-    """Return sockets that listen on the first free port from ``first``, and that port."""
+    """Return the first free port from ``first`` on, and sockets that listen on this port."""
     if not 0 <= first < 1 << 16:
         raise UsageError(f"{first} is not a port", hint="harness serve --port 8770")
     for port in [first] * 20 if first == 0 else range(first, min(first + _TRIES, 1 << 16)):

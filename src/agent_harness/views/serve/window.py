@@ -48,7 +48,7 @@ KEPT_DEEDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ServedProject:
-    """Project as a page displays it."""
+    """Project that a page displays."""
 
     key: str  # in addresses
     path: str
@@ -64,7 +64,7 @@ class ServedProject:
 
 @dataclass(kw_only=True)
 class Deed:
-    """Action that the user started on a page, with its output and its error, if any."""
+    """Action that the user started on a page. It stores its output and any error."""
 
     verb: str
     at: str = field(default_factory=clock.timestamp)
@@ -85,7 +85,7 @@ class Window:
         self._limits = LimitClock()
 
     def look(self) -> list[ServedProject]:
-        """Return all projects. Projects that need the user come first, projects that no longer exist last."""
+        """Return all projects. Projects that need the user come first, and projects that no longer exist come last."""
         with self._looks:
             places = self._named or trusted_state.places()
             tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
@@ -111,7 +111,7 @@ class Window:
         return self._limits.all()
 
     def lift(self, account: str, mark: str) -> None:
-        """End an account's rate limit. Raise ``Superseded`` if the limit has changed."""
+        """Remove the rate limit of an account. Raise ``Superseded`` if the limit changed since the page was loaded."""
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
             raise Superseded("This rate limit has changed or ended since the page was loaded", hint="harness limits")
@@ -127,7 +127,7 @@ class Window:
         ]
 
     def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
-        """Carry out an action with the values in ``form``. A long action continues in the background."""
+        """Carry out an action with values from ``form``. Long actions continue in the background."""
         seen = project.seen
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
@@ -185,7 +185,7 @@ def mark_of_limit(limit: RateLimit) -> str:
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Return a digest of the project's state, to detect changes since the page was loaded."""
+    """Return a digest of the project's state, with which the server detects changes since the page load."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -193,7 +193,7 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if an answer to the project would reach exactly this question."""
+    """Return True if an answer now would reach this question and no other question."""
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     # the command answers an item's first question
@@ -311,7 +311,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """Return the names of the actions that the project's state allows, except answers."""
+    """Return the names of the actions, except answers, that the project's state allows."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":

@@ -44,7 +44,7 @@ def rename(checks: "Collection[str]") -> None:
 
 
 def hide_unittest() -> None:
-    """Remove ``unittest`` from the loaded modules while its tests run."""
+    """Hide ``unittest`` in ``sys.modules`` while the tests run."""
     import unittest
 
     program: Any = unittest.TestProgram

@@ -55,7 +55,7 @@ class _TooMuch(Exception): ...
 
 
 class TracedProject:
-    """Project whose classes are traced, except those in tests."""
+    """Project whose classes are traced. The classes of its tests are not traced."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -103,7 +103,7 @@ class Texts:
         return self._text(value, made, keeps_order=True)
 
     def state(self, value: object) -> str:
-        """Return an object's attributes as text, without running code of the object."""
+        """Return an object's attributes as text. Run no code of the object."""
         self._inside, self._left = [id(value)], _PARTS_LIMIT
         return self._attributes(value, 0)
 
@@ -179,7 +179,7 @@ def _slots(kind: type) -> list[str]:
 
 
 class _Made:
-    """Record of how an object was created: the constructor call, and all method calls since then."""
+    """Record of an object's creation: the constructor call and all method calls after it."""
 
     __slots__ = ("kind", "since", "state", "text")
 
@@ -199,7 +199,7 @@ class _Open:
 
 
 class Recorder:
-    """Recorder of calls to the functions in ``watched``; nested calls are not recorded."""
+    """Recorder of calls to the functions in ``watched``. It does not record nested calls."""
 
     # An object is created again by repeating its constructor call and the method calls since then.
 
@@ -230,7 +230,7 @@ class Recorder:
 
     @property
     def _spent(self) -> int:
-        """Cost of the recording: the number of processed events and value parts."""
+        """Cost of the recording so far, in processed events and value parts."""
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
@@ -269,7 +269,7 @@ class Recorder:
             sys.setprofile(None)
 
     def _flowed(self, frame: FrameType, value: object) -> None:
-        """Record the first value of a generator or the result of a coroutine."""
+        """Record the first value that a generator yields, or the result of a coroutine."""
         import dis
 
         code = frame.f_code
@@ -315,7 +315,7 @@ class Recorder:
         return self._texts.given(value, self._expression)
 
     def _expression(self, value: Any) -> str:
-        """Return an expression that creates an equal object, or raise ``_TooMuch``."""
+        """Return an expression that creates an equal object. Raise ``_TooMuch`` if there is none."""
         kind, found = type(value), self._known(value)
         if not self._project.owns(kind):
             raise _TooMuch
@@ -424,7 +424,7 @@ def _attribute(kind: type, name: str) -> object:
 
 
 class Again:
-    """Repeater of recorded calls."""
+    """Helper that repeats recorded calls and returns their results."""
 
     # After the first call, the process cannot write outside its folders, start programs or send data.
 
@@ -463,7 +463,7 @@ class Again:
             raise PermissionError(event)
 
     def _is_inside(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """Return True if a file operation affects only folders that are deleted later."""
+        """Return True if a file operation affects only folders that the harness deletes later."""
         if event not in _ON_FILES:
             return False
         names, folders = _ON_FILES[event]
@@ -510,7 +510,7 @@ class Again:
 
 
 def main() -> None:
-    """Make the calls in ``job.json`` in this program's folder, and write the results to ``answers.json``."""
+    """Make the calls that ``job.json`` lists, and write the results to ``answers.json``."""
     place = os.path.dirname(os.path.realpath(__file__))
     with open(os.path.join(place, "job.json"), encoding="utf-8") as file:
         job = json.load(file)

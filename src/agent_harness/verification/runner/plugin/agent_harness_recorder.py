@@ -69,7 +69,7 @@ def _say(*record: object) -> None:
 
 
 def _runner_functions() -> dict[tuple[str, ...], object]:
-    """Return each function and method of pytest, pluggy and unittest's TestCase by name."""
+    """Return the functions and methods of pytest, pluggy and unittest's TestCase, by name."""
     found: dict[tuple[str, ...], object] = {}
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in ("pytest", "_pytest", "pluggy"):
@@ -99,7 +99,7 @@ def _judging_hooks(config: pytest.Config) -> list[Any]:
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Return the hooks outside conftests that can change outcomes and were registered during the tests."""
+    """Return the hooks outside conftests that were registered during the tests and can change test outcomes."""
     found: list[str] = []
     for one in _judging_hooks(config):
         code = getattr(one.function, "__code__", None)
@@ -128,7 +128,7 @@ def _foreign() -> list[str]:
 
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record which checkout files are opened, and by which code."""
+    """Record a checkout file that was opened, and the code that opened it."""
     if event not in ("open", "sqlite3.connect") or len(_opened) >= _OPENED_LIMIT:
         return
     if not isinstance(arguments[0], (str, bytes)):
@@ -204,7 +204,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) -> None:
-    """Record that a test raised an exception, before another hook can hide the exception."""
+    """Record that a test raised an exception. Other hooks could hide the exception later."""
     if call.excinfo is not None:
         _raised.add((item.nodeid, call.when))
     _marks[item.nodeid] = (
@@ -229,7 +229,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """Follow the creation of objects in fixtures, because tests may call their methods."""
+    """Trace objects that fixtures create, because tests may call their methods."""
     if _recorder is not None:
         _recorder.start(records=False)
     yield
@@ -248,7 +248,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Repeat recorded calls inside a test, in place of the project's tests."""
+    """Repeat the recorded calls inside one test, and skip the project's tests."""
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
