@@ -30,37 +30,37 @@ class ParallelSettings:
     batch_max: int = _setting(8, "Maximum number of candidates (commits of proven work) in one merge batch.", least=1)
     test_runs: int = _setting(0, "Maximum number of concurrent test runs before merges. 0: half of the cores.")
     window: int = _setting(
-        0, "Maximum number of batches that are verified at the same time. 0: two, if test_runs is at least two."
+        0, "Maximum number of batches that the harness verifies at the same time. 0: two, if test_runs is at least two."
     )
     mends: int = _setting(
-        2, "Number of attempts to fix a change rejected before the merge. Then the item starts from the beginning."
+        2, "Number of attempts to fix a rejected candidate before the harness starts the item from the beginning."
     )
-    lend: bool = _setting(True, "Copy installed dependencies that git ignores into each workspace.")
+    lend: bool = _setting(True, "Copy git-ignored installed packages, such as .venv, into each workspace.")
     links: tuple[str, ...] = _setting(
-        (), "Folders that git ignores and that the harness copies into each workspace. Default: verification.links."
+        (), "Git-ignored folders that the harness copies into each workspace. Default: verification.links."
     )
     copy: tuple[str, ...] = _setting(
-        (), "Additional files that git ignores and that the harness copies into each workspace, for example .env.local."
+        (), "Additional git-ignored files that the harness copies into each workspace, for example .env.local."
     )
     union: tuple[str, ...] = _setting(
-        (), "Files for which a merge keeps the lines of both sides, such as CHANGELOG.md."
+        (), "Files in which a merge keeps the changed lines of both sides, such as CHANGELOG.md."
     )
     setup: str | None = _setting(
-        None, "Command that prepares a new workspace. The harness runs it again after a file in setup_key has changed."
+        None, "Command that prepares a new workspace. The harness runs setup again after a change of a setup_key file."
     )
     setup_key: tuple[str, ...] = _setting(
-        (), "Files that setup depends on. If one of them changes, setup runs again. Default: the usual lock files."
+        (), "Files that setup depends on. If one of these files changes, setup runs again. Default: usual lock files."
     )
     setup_minutes: int = _setting(10, "Time limit of the commands setup and teardown, in minutes.", least=1)
     teardown: str | None = _setting(None, "Command that runs in a workspace before the harness removes the workspace.")
     fresh: bool = _setting(False, "Use a new workspace for every attempt.")
     ports: int = _setting(20, "Number of network ports that the harness reserves for each agent slot.")
     min_free_mb: int = _setting(
-        2048, "Free memory, in MB, that is needed to start an additional agent. 2 GB of free disk are also needed."
+        2048, "Minimum free memory in MB for an additional agent. The agent also needs 2 GB of free disk space."
     )
     push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge. Only for task lists.")
     refs: str = _setting(
-        REFS, "Prefix of git refs for remote jobs. Use refs/heads/NAME if the remote accepts only branches."
+        REFS, "Prefix of git refs for remote jobs. If the remote accepts only branches, use refs/heads/NAME."
     )
     check: str | None = _setting(None, "Command that must pass on each merged commit. Only for task lists.")
 

@@ -81,7 +81,7 @@ class Section(BaseModel):
 class ProjectSection(Section):
     name: Title = Field(description="Name of the project. Required.")
     github_repo: Title | None = Field(
-        None, description="GitHub repository (owner/name) for the mirrored issues. github.repo takes precedence."
+        None, description="GitHub repository (owner/name) for the harness's issues. github.repo overrides this setting."
     )
 
 
@@ -91,7 +91,7 @@ class Environment(Section):
     )
     reset: Command = Field("./reset.sh", description="Command that resets the environment if environment.init fails.")
     health_check: OptionalCommand = Field(None, description="Command that exits with 0 if the environment is running.")
-    stop: OptionalCommand = Field(None, description="Command that stops the processes that init started.")
+    stop: OptionalCommand = Field(None, description="Command that stops the processes that environment.init started.")
 
 
 class Sanity(Section):
@@ -153,7 +153,7 @@ class Models(Section):
 class OnLimit(Section):
     auto_commit: Switch = Field(True, description="Commit unfinished work if the context limit ends the session.")
     commit_message_prefix: str = Field(
-        "WIP: Context limit - ", description="Start of the WIP commit's subject if the context limit ends a session."
+        "WIP: Context limit - ", description="Start of the commit message for unfinished work after the context limit."
     )
     append_to_progress: Switch = Field(
         True, description="Add an entry to the progress file if the context limit ends the session."
@@ -181,14 +181,14 @@ def _repeated_error(count: object) -> str:
 
 class Progress(Section):
     check_interval_tokens: Count = Field(
-        50_000, description="Number of tokens by which the context grows between two progress checks."
+        50_000, description="The harness checks progress each time the context has grown by this number of tokens."
     )
     stuck_warning: str = Field(
         "You appear stuck. Consider a different approach.",
         description="Message that the harness sends to the agent after the first check without progress.",
     )
     force_stop_after_stuck_checks: Count = Field(
-        2, description="Number of progress checks without progress after which the harness ends the session."
+        2, description="The harness ends the session after this number of checks without progress."
     )
     force_stop_message: str = Field(
         "Still stuck. Documenting current state and stopping. "
@@ -196,10 +196,10 @@ class Progress(Section):
         description="Message that the harness sends to the agent before it ends a session without progress.",
     )
     max_repeated_errors: Count = Field(
-        5, description="Number of times that the same error occurs before the harness sends a message to the agent."
+        5, description="Number of equal errors after which the harness sends a message to the agent."
     )
     repeated_error_message: str = Field(
-        _repeated_error(5), description="Message to the agent about an error that it has repeated too often."
+        _repeated_error(5), description="Message that the harness sends to the agent about a repeated error."
     )
 
     @model_validator(mode="before")
@@ -222,51 +222,51 @@ class Quality(Section):
 
 
 class Verification(Section):
-    require_evidence: Switch = Field(True, description="Require that the agent shows the feature's test output.")
+    require_evidence: Switch = Field(True, description="Require that the agent shows a run of the feature's tests.")
     harness_verify: Switch = Field(True, description="Let the harness run the tests itself before it accepts work.")
     max_features_per_session: Count = Field(
-        1, description="How many features a session may mark as done. The harness rejects a session that marks more."
+        1, description="Maximum number of features that a session may mark as done. More features cause a rejection."
     )
     regression_check: Switch = Field(True, description="Run the whole test suite before the harness accepts work.")
     isolation: Literal["worktree", "in_place"] = Field(
         "worktree",
-        description="Folder for verification. worktree: a fresh checkout of the commit. in_place: the project folder.",
+        description="Folder for verification. worktree: a new checkout of the commit. in_place: the project folder.",
     )
     links: Annotated[tuple[Folder, ...], Field(strict=False)] = Field(
         (),
-        description="Git-ignored folders, such as .venv or node_modules, to which the verification checkout has links.",
+        description="Git-ignored folders, such as .venv, that the harness links into the checkout for verification.",
     )
     timeout_minutes: Minutes = Field(30.0, description="Time limit of each verification command in minutes.")
     fix_rounds: CountOrNone = Field(
-        3, description="Maximum number of times that the agent may fix its work in a session after a failed check."
+        3, description="Maximum number of times in a session that the agent may fix rejected work."
     )
     trust: Literal["normal", "fast"] = Field(
         "normal",
-        description="normal: the tests must also fail on mutants of the work. The code that the tests call must give "
-        "the same results outside tests. fast: the harness skips both checks.",
+        description="normal: the tests must also fail on mutants of the work, and the tested code must give the same "
+        "results outside the tests. fast: the harness skips these two checks.",
     )
     built_already: Literal["ask", "accept"] = Field(
         "ask",
-        description="Decision about a feature that already exists, in a run with `--until-done`. ask: the harness asks "
-        "the user. accept: the harness accepts the feature if its tests fail on older code.",
+        description="Decision about a feature that already exists, in a run with `--until-done`. ask: the harness "
+        "asks the user. accept: the harness accepts the feature if the tests fail on older code.",
     )
     report: Inside | None = Field(None, description="JUnit XML file of the test runner, if this runner is not pytest.")
 
 
 class Features(Section):
     max_verification_steps: Count = Field(
-        7, description="Maximum number of verification steps of a feature. The harness warns if there are more steps."
+        7, description="Maximum number of verification steps of a feature. More steps cause a warning."
     )
     max_stuck_sessions: Count = Field(
         3, description="Number of unsuccessful sessions on one feature after which the harness asks the user."
     )
     max_starts: Count = Field(200, description="Number of agent starts for one feature after which the user is asked.")
-    require_test_file: Switch = Field(True, description="Require a test file for every feature.")
+    require_test_file: Switch = Field(True, description="Require that every feature has a test file.")
 
 
 class GitHub(Section):
     repo: Title | None = Field(
-        None, description="GitHub repository (owner/name) for the mirrored issues. Default: project.github_repo."
+        None, description="GitHub repository (owner/name) for the harness's issues. Default: project.github_repo."
     )
     sync_mode: Literal["mirror", "none"] = Field(
         "mirror", description="mirror: create a GitHub issue for each feature. none: create no GitHub issues."
@@ -281,7 +281,7 @@ class GitHub(Section):
 
 class GitSettings(Section):
     push: Literal["auto", "never"] = Field(
-        "auto", description="auto: push accepted commits if the branch has an upstream. never: push no commits."
+        "auto", description="auto: push accepted commits if the branch has an upstream. never: never push commits."
     )
     on_dirty: Literal["stash", "abort"] = Field(
         "stash", description="Uncommitted changes before a session. stash: stash the changes. abort: start no session."
@@ -292,12 +292,12 @@ class Logging(Section):
     level: Literal["critical", "important", "routine", "debug"] = Field(
         "important", description="Lowest level of the events that the harness logs."
     )
-    retention_days: Count = Field(90, description="Number of days for which events of the level important are kept.")
+    retention_days: Count = Field(90, description="Number of days for which important events are kept.")
     structured_agent_output: Switch = Field(
-        True, description="Log the actions that the agent reports with prefixes such as [FILE:READ]."
+        True, description="Log the actions that the agent reports in lines with a prefix such as [FILE:READ]."
     )
     require_prefixes: Switch = Field(
-        False, description="Reject a session if the agent reports no action with a prefix such as [FILE:READ]."
+        False, description="Reject a session if no line of the agent's output has a prefix such as [FILE:READ]."
     )
     fallback_tracking: Switch = Field(True, description="Log changed files from git if the agent did not report them.")
     warn_on_missing_prefixes: Switch = Field(True, description="Log an event if the agent prints no action prefixes.")
@@ -380,7 +380,7 @@ class Tools(Section):
     ] = Field(
         default_factory=dict,
         description="MCP servers by name, each with `enabled`, `command`, `args`, `env` and `config`. The harness "
-        "replaces `${VARIABLE}`. It refuses keys of `config` that it cannot pass to the server. See "
+        "replaces `${VARIABLE}` with the variable's value, and refuses unknown keys in `config`. See "
         "[agents](agents.md#mcp-servers).",
     )
 
@@ -388,17 +388,17 @@ class Tools(Section):
 class OnTimeout(Section):
     auto_commit: Switch = Field(True, description="Commit unfinished work if the time limit ends the session.")
     message_prefix: str = Field(
-        "WIP: Session timeout - ", description="Start of the WIP commit's subject if the time limit ends a session."
+        "WIP: Session timeout - ", description="Start of the commit message for unfinished work after the time limit."
     )
 
 
 class Session(Section):
     timeout_minutes: Minutes = Field(60.0, description="Time limit of a session in minutes.")
     timeout_warning_minutes: Minutes = Field(
-        50.0, description="Number of minutes after which the harness warns the agent about the session's time limit."
+        50.0, description="The harness warns the agent about the session's time limit after this number of minutes."
     )
     response_seconds: Count | None = Field(
-        None, description="Seconds without output after which a turn ends and is retried once. Default: no limit."
+        None, description="Seconds without output after which the harness retries the turn once. Default: no limit."
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 
@@ -421,8 +421,8 @@ class Checks(Section):
     )
     git_state: Switch = Field(True, description="Check that HEAD is on a branch and that the work tree is clean.")
     environment: Switch = Field(True, description="Check that environment.init and environment.health_check succeed.")
-    baseline_tests: Switch = Field(True, description="Check that all tests that are known to pass still pass.")
-    budget: Switch = Field(True, description="Check that no budget of the work is used up.")
+    baseline_tests: Switch = Field(True, description="Check that all tests in the baseline still pass.")
+    budget: Switch = Field(True, description="Check that no budget is used up.")
 
 
 class OnFailure(Section):
@@ -437,7 +437,7 @@ class Preflight(Section):
 
 class Compatibility(Section):
     on_older_state: Literal["migrate", "abort"] = Field(
-        "migrate", description="State from an older harness version. migrate: migrate it. abort: end with an error."
+        "migrate", description="State from an older harness version. migrate: convert it. abort: end with an error."
     )
     on_newer_state: Literal["abort", "warn"] = Field(
         "abort", description="State from a newer harness version. abort: end with an error. warn: print a warning."
@@ -446,11 +446,9 @@ class Compatibility(Section):
 
 
 class Checkpoints(Section):
-    max_age_days: Count = Field(
-        7, description="Number of days after which the harness removes checkpoints that are no longer needed."
-    )
+    max_age_days: Count = Field(7, description="The harness removes unneeded checkpoints after this number of days.")
     keep_per_feature: Count = Field(
-        5, description="Number of newest checkpoints that the harness always keeps for an unfinished feature."
+        5, description="For each unfinished feature, the harness always keeps this number of the newest checkpoints."
     )
 
 
@@ -490,7 +488,7 @@ def _agent(value: object) -> object:
 
 class ReviewSection(Section):
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Agent that reviews proven work, with settings like the section `agent`. Default: no review."
+        None, description="Agent that reviews proven work, in the format of the setting `agent`. Default: no review."
     )
     max_minutes: Minutes = Field(10.0, description="Time limit of one review in minutes.")
     max_cost_usd: Dollars = Field(
@@ -498,14 +496,14 @@ class ReviewSection(Section):
     )
     on_objection: Literal["tell", "reject"] = Field(
         "tell",
-        description="tell: the agent gets the reviewer's objection once, and the harness reports it. reject: the agent "
-        "gets the objection in each fix round, then the harness rolls the session back.",
+        description="tell: the agent gets the reviewer's objection once, and the harness reports the objection. "
+        "reject: the agent gets the objection in each fix round. Then the harness rolls the session back.",
     )
 
 
 class ReportSection(Section):
     after_run: Switch = Field(
-        False, description="Write the HTML page of `harness report` after each `harness run`, and print its path."
+        False, description="Write the report of `harness report` after each `harness run`, and print the report's path."
     )
 
 
@@ -533,32 +531,32 @@ def _processes(value: object) -> object:
 class SandboxSection(Section):
     mode: Annotated[Literal["auto", "off", "required"], BeforeValidator(lambda given: given or "off")] = Field(
         "auto",
-        description="Sandbox of agents and checks. auto: the best available sandbox. off: no sandbox. required: the "
-        "harness refuses to run without a sandbox. The variable HARNESS_SANDBOX takes precedence.",
+        description="Sandbox for agents and checks. auto: the best available sandbox. off: no sandbox. required: the "
+        "harness does not run without a sandbox. The variable HARNESS_SANDBOX overrides this.",
     )
     writable: Texts = Field(
-        (), description="Other absolute paths that agents and checks may change. ~ stands for the home folder."
+        (), description="Additional absolute paths that agents and checks may change. ~ stands for the home folder."
     )
     network: Literal["auto", "loopback", "open"] = Field(
         "auto",
-        description="Network access of checks. loopback: only a separate loopback interface. open: full access. auto: "
-        "open if environment.health_check is set, and loopback if it is not set.",
+        description="Network access of checks. loopback: only a separate loopback interface. open: the whole network. "
+        "auto: open if environment.health_check is set, otherwise loopback.",
     )
 
     memory: Annotated[str, BeforeValidator(_memory)] = Field(
         MEMORY,
-        description="Memory limit of an agent or check with its child processes: an amount (`4 GiB`), a share (`50%`) "
-        "or off. The harness kills and reports a command that exceeds the limit.",
+        description="Memory limit of each agent and each check, with child processes: an amount (`4 GiB`), a share "
+        "(`50%`) or off. The harness kills and reports a command that exceeds the limit.",
     )
     processes: Annotated[int | Literal["auto", "off"], BeforeValidator(_processes)] = Field(
         "auto",
-        description="Maximum number of processes and threads of an agent or a check: a number, off, or auto. auto "
-        "allows 256 per processor, and at least 4,096.",
+        description="Maximum number of processes and threads of each agent and each check: a number, off or auto. "
+        "auto means 256 per processor, and at least 4,096.",
     )
     free_disk: Annotated[str, BeforeValidator(_room)] = Field(
         FREE_DISK,
-        description="Free space that an agent or a check must leave on each disk: an amount, or off. The limit applies "
-        "only to disks that had this much free space before.",
+        description="Minimum free space on each disk while an agent or a check runs. The value is an amount or off. "
+        "The limit applies only to disks that had this much free space before.",
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
@@ -602,5 +600,5 @@ class HarnessFile(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     parallel: Parallel = Field(default_factory=Parallel)
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Agent of this project, and its `fallback`. --agent and HARNESS_AGENT take precedence."
+        None, description="Agent of this project, and its `fallback`. --agent and HARNESS_AGENT override this setting."
     )
