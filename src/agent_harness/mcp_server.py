@@ -145,7 +145,7 @@ class ClientTools:
         except CallFailed:
             raise
         except Exception as error:  # a fault of the harness ends the call, not the server
-            failed = HarnessError(f"Unexpected: {type(error).__name__}: {error}")
+            failed = HarnessError(f"Unexpected error: {type(error).__name__}: {error}")
         raise CallFailed(_text({"ok": False, "error": failed.as_json()}))
 
     # -- looking -------------------------------------------------------------------------------------------------------

@@ -65,8 +65,8 @@ def test_a_fault_in_a_session_hands_it_off(
     assert app.main(["run", "--agent", f"faulty:{where}"]) == 1
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2, said
-    assert said[0].startswith("harness: Unexpected: ")
-    assert said[1] == "next: HARNESS_DEBUG=1 harness run shows where"
+    assert said[0].startswith("harness: Unexpected error: ")
+    assert said[1] == "next: HARNESS_DEBUG=1 harness run # shows where"
     assert calc.state["next_prompt"] == "continuation"
     assert calc.state["termination_reason"] == "error"
     assert calc.git("show", "HEAD:wip.txt") == "half of it"

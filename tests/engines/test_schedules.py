@@ -88,7 +88,7 @@ def test_what_cannot_be_scheduled_is_one_line(server: TemporalServer, tmp_path: 
     project = LongTaskProject.of_book(tmp_path / "book")
     for words, told in [
         (("--engine", "temporal://127.0.0.1:1"), "127.0.0.1:1"),
-        (("--engine", "local:"), "local: has no scheduler"),
+        (("--engine", "local:"), "'local:' has no scheduler"),
         (("--engine", server.url, "--pause"), "has no schedule on this server"),
         (("--engine", server.url, "--pause", "--delete"), "cannot be used together"),
         (("--engine", server.url, "--every", "often", "--worker", "codex-cli"), "must be a time span"),

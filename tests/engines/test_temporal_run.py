@@ -110,7 +110,7 @@ def test_hands_that_are_killed_are_replaced_and_their_work_is_kept(fleet: Callab
     assert len(pids(found, "a")) == 2
     assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
     found.worker("--slots", "1", name="first")
-    until(lambda: "its workers left was saved in" in found.log("first"))
+    until(lambda: "of an earlier worker was saved in" in found.log("first"))
     found.work.add("b", validation="grep -q . out/b")
     assert found.run(WORKS, 1).code == 0
     assert is_kept(found, "out/half-a")
@@ -234,7 +234,7 @@ def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callabl
     first.terminate()
     until(lambda: "No new jobs" in found.log("first"))
     first.terminate()
-    until(lambda: "Second signal" in found.log("first"))
+    until(lambda: "Second stop signal" in found.log("first"))
     found.worker("--slots", "1", name="second")
     assert first.wait(timeout=90) == 0, found.log("first")
     assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
@@ -272,7 +272,7 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     assert run.wait(timeout=180) == 0, found.log("second")
     assert found.landed() == ["a"]
     found.worker("--slots", "1", name="first")
-    until(lambda: "its workers left was saved in" in found.log("first"))
+    until(lambda: "of an earlier worker was saved in" in found.log("first"))
     found.work.add("b", validation="grep -q . out/b")
     assert found.run(WORKS, 1).code == 0
     assert is_kept(found, "out/a")
@@ -306,7 +306,7 @@ def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fl
     hook.unlink()
     found.worker("--slots", "1", name="first")
     assert run.wait(timeout=180) == 0, found.log("first")
-    assert "its workers left was saved in" in found.log("first")
+    assert "of an earlier worker was saved in" in found.log("first")
     assert found.landed() == ["a"]
 
 
@@ -324,7 +324,7 @@ def test_a_worker_that_is_told_to_end_does_not_wait_for_a_remote_that_is_away(fl
     away.rename(found.remote)
     found.worker("--slots", "1", name="first")
     assert run.wait(timeout=180) == 0, found.log("first")
-    assert "its workers left was saved in" in found.log("first")
+    assert "of an earlier worker was saved in" in found.log("first")
     assert found.landed() == ["a"]
 
 
@@ -382,7 +382,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     until(lambda: found.log("scarce").count("started (try 1)") == 2)
     until(lambda: sum(bool(pids(found, each)) for each in "abc") == 2)
     free.write_text("499")
-    until(lambda: "returned because memory is short" in found.log("scarce"))
+    until(lambda: "returned this job because memory is short" in found.log("scarce"))
     until(lambda: found.log("scarce").count("No further jobs are accepted: less than 1000 MB") >= 2)
     assert found.log("scarce").count(": started (try") == 2
     limits = json.loads(found.work.harness("status", "--json").out)["parallel"]["limits"]
@@ -396,7 +396,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     assert found.landed() == ["a", "b", "c"]
     answer = json.loads(_last_object(found.path / "run.log"))
     assert (answer["attempts"], answer["lost"]) == (3, 0), answer
-    assert found.log("scarce").count("returned because") == 1
+    assert found.log("scarce").count("returned this job because") == 1
 
 
 def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[..., Fleet]) -> None:
@@ -681,7 +681,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url}?remote=upstream", 4, "No git remote 'upstream'"),
         (f"{server.url}?colour=red", 2, "colour"),
         (f"{server.url}?exchange=here", 2, "an absolute path"),
-        (f"{server.url}?exchange=/nowhere/at/all", 4, "is not a folder. It must exist on all machines"),
+        (f"{server.url}?exchange=/nowhere/at/all", 4, "The exchange folder must exist on all machines"),
         (f"{server.url}?priority=9", 2, "between 1 and 5"),
         (f"{server.url}?weight=nan", 2, "between 0.001 and 1000"),
         (f"{server.url}?pool=a&pool=b", 2, "sets an option twice"),
@@ -696,7 +696,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
     alone = found.work.harness("run", "--workers", "2", "--exchange", "/tmp", "--agent", agent)
     assert (alone.code, "--exchange needs --engine" in alone.text) == (2, True)
     worker = found.work.harness("worker", "--engine", server.url, "--exchange", "/nowhere/at/all")
-    assert (worker.code, "is not a folder. It must exist on all machines" in worker.text) == (4, True)
+    assert (worker.code, "The exchange folder must exist on all machines" in worker.text) == (4, True)
     assert [each["status"] for each in found.work.raw["tasks"]] == [each["status"] for each in before["tasks"]]
     assert found.at_remote() == []
 
@@ -850,7 +850,7 @@ def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
         found = Fleet(tmp_path_factory.mktemp("fleet"), server, job("a"))
         try:
             worker = found.worker("--slots", "1")
-            until(lambda: "workers wait for jobs" in found.log())
+            until(lambda: "workers are waiting for jobs" in found.log())
             server.kill()
             away = f"127.0.0.1:{server.port} is unreachable; running jobs continue"
             until(lambda: found.log().count(away) >= 2)

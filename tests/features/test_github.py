@@ -269,7 +269,7 @@ def test_a_person_hears_of_it_before_many_issues_are_made(calc: MirroredProject)
     """UAH-408: GitHub asks for a second between writes."""
     calc.plan(*[False] * 25)
     calc.sync()
-    assert calc.said[0] == "GitHub: creating about 25 issues; that takes a second or two each."
+    assert calc.said[0] == "GitHub: creating about 25 issues; each takes one or two seconds."
 
 
 # -- when GitHub says no -----------------------------------------------------------------------------------------------

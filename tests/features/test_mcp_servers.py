@@ -108,11 +108,11 @@ def test_public_servers_in_their_own_words(
         ),
         (
             {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-postgres"], "config": {"read_only": True}},
-            "config.read_only cannot be passed to the agent: a statement can leave the read-only transaction",
+            "config.read_only cannot be passed to the agent: an SQL statement can end this server's read-only mode",
         ),
         (
             {"command": "npx", "args": ["@bytebase/dbhub"], "config": {"read_only": True}},
-            "config.read_only cannot be passed to the agent: @bytebase/dbhub reads it from its own file",
+            "config.read_only cannot be passed to the agent: @bytebase/dbhub reads it only from its --config file",
         ),
         (
             {"command": "npx", "args": ["@playwright/mcp"], "config": {"read_only": True}},

@@ -236,7 +236,7 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
         ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
         ("projects: 7\n", 3, "projects must be a list"),
         ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is invalid: Unknown engine URL scheme: 'rabbit'"),
-        ("- a\n", 3, "must be a set of settings"),
+        ("- a\n", 3, "expected settings of the form NAME: VALUE"),
         ("agents: 2\naccounts: [x]\n", 3, "line 2: accounts must be a set of accounts"),
         ("accounts:\n  x: 3\n", 3, "line 2: x needs the number of agents: {agents: 12}"),
         ("accounts:\n  x: {agents: 0}\n", 3, "line 2: agents must be a number"),

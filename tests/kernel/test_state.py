@@ -76,7 +76,7 @@ def test_a_file_that_is_made_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 
 def test_edits_without_end_are_busy_and_nothing_is_written(tmp_path: Path) -> None:
     counter = Counter(tmp_path / "n", lambda tries: counter.path.write_text("1" * tries))
-    with pytest.raises(Busy, match="another program keeps writing n without taking its lock") as caught:
+    with pytest.raises(Busy, match="another program keeps changing n and does not use the file's lock") as caught:
         counter.change()
     assert caught.value.hint == "wait"
     assert counter.path.read_text() == "1" * counter.tries

@@ -13,7 +13,7 @@ from agent_harness.testing import LTH
 from agent_harness.testing.long_task_project import LongTaskProject, book
 
 BUILT = {"id": "built", "description": "It is built.", "metric": "command", "target": "test -f wall"}
-QUESTION = "built: the check already passes and nothing was changed: is the item done?"
+QUESTION = "built: the check already passes and nothing was changed: was the item already done?"
 CLAIMS = f'{shlex.join(LTH)} record "$LTH_TASK_DIR" --status done'
 
 

@@ -329,7 +329,7 @@ def test_a_head_that_somebody_else_made_is_verified_before_anything_lands_on_it(
     assert ran.code == 0, ran
     assert sorted(landed(work)) == ["a", "b"]
     assert "Person" in work.repo.git("log", "--first-parent", "--format=%s").splitlines()
-    assert "was moved by somebody else" in ran.err
+    assert "by someone else. The harness verifies that commit first" in ran.err
 
 
 @pytest.mark.scenario

@@ -172,7 +172,7 @@ def test_what_an_agent_changes_of_the_project_itself_is_put_back_where_no_sandbo
     assert {*event["put_back"]} == {*refs, "config", "hooks/pre-commit", "harness-tasks.json"}
     assert Path(event["put_back"]["hooks/pre-commit"]).read_text() == "evil\n"
     assert "a: changed in" in ran.err
-    assert "Changed in the project meanwhile, and restored: " in json.loads(ran.out)["message"]
+    assert "Files that changed in the project during the run, and were restored: " in json.loads(ran.out)["message"]
     assert hook.read_text() == "mine"
     assert ((work.root / ".git/config").read_bytes(), work.repo.git("rev-parse", "kept")) == was
     assert work.repo.git("branch", "--list", "evil") == ""

@@ -7,7 +7,7 @@ import pytest
 
 from agent_harness.testing.task_list_project import TaskListProject, task
 
-QUESTION = "a: the check already passes and nothing was changed: is the item done?"
+QUESTION = "a: the check already passes and nothing was changed: was the item already done?"
 
 
 @pytest.fixture

@@ -224,7 +224,7 @@ def test_a_session_does_not_begin_over_somebody_who_is_at_work(tmp_path: Path) -
             for words in (("session", "start"), ("run", "--agent", project.agent("true"))):
                 ran = project.harness(*words, CLAUDE_CODE_SESSION_ID="second")
                 assert ran.code == 5, ran
-                assert "task-001 is being worked on by" in ran.err + ran.out
+                assert "task-001 is claimed by" in ran.err + ran.out
             assert (project.root / "half.py").read_text() == "half\n"
             assert project.store.read().tasks[0].claim_token == claimed["token"]
             assert sessions.start(first)["recovered"] == []  # the owner itself goes on

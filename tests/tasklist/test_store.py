@@ -162,7 +162,7 @@ def test_edits_without_end_are_no_endless_loop(project: TaskListProject) -> None
     def act(change: TaskListChange) -> None:
         project.edit("b", n=change.state.by_id["b"].raw.get("n", 0) + 1)
 
-    with pytest.raises(Busy, match="without taking its lock"):
+    with pytest.raises(Busy, match="does not use the file's lock"):
         project.change(act)
 
 

@@ -673,7 +673,7 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
     assert [*PersonsMessages(listed_home(listed), "task-001").waiting()] == []
     Path(listed.layout.parallel).write_text(json.dumps({**shown, "engine": "temporal"}))
     elsewhere = listed.harness("say", "--to", "w2", "Use SQLite.")
-    assert (elsewhere.code, "the agents run on other machines" in elsewhere.err) == (4, True), elsewhere
+    assert (elsewhere.code, "they run on other machines" in elsewhere.err) == (4, True), elsewhere
 
 
 def listed_home(listed: TaskListProject) -> str:

@@ -21,7 +21,7 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
     unknown = sorted(set(settings) - set(names))
     if unknown:
         raise ConfigurationError(
-            f"agent.{unknown[0]}: a {kind} agent has no such setting; it has {', '.join(f'`{name}`' for name in names)}"
+            f"agent.{unknown[0]}: a {kind} agent has only these settings: {', '.join(f'`{name}`' for name in names)}"
         )
     return settings
 

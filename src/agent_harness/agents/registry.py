@@ -153,7 +153,7 @@ def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
         return None
     name, key = found
     spec = "api" if name == "anthropic" else f"api:{name}/MODEL"
-    return UsageError(f"{missing}; {key} is set, and the agent {spec} needs nothing else", hint=f"--agent {spec}")
+    return UsageError(f"{missing}, but {key} is set, so the agent {spec} can be used", hint=f"--agent {spec}")
 
 
 def _to_install() -> str:

@@ -60,11 +60,11 @@ def read(
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
     if here and file.name in OWN and file.resolve().parent == here:
-        raise Refused(f"{file} is this project's own state file", hint="harness status")
+        raise Refused(f"{file} is this project's own state file, so it cannot be imported", hint="harness status")
     text = _text(file)
     form = wanted or _format(file, text)
     if tag and form != "taskmaster":
-        raise UsageError(f"{file} has no tags: it is a {form} list", hint=f"harness import {file}")
+        raise UsageError(f"{file} is a {form} list, so its items have no tags", hint=f"harness import {file}")
     sorter = Sorter()
     scope, items = READERS[form](text, file, sorter, tag)
     found = sorter.sorted([*items], with_done=with_done)

@@ -57,7 +57,7 @@ def for_people(error: Exception) -> HarnessError:
         return refused
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return HarnessError(
-        f"Unexpected: {where}", hint="repeat the command with HARNESS_DEBUG=1, to see where the error occurred"
+        f"Unexpected error: {where}", hint="repeat the command with HARNESS_DEBUG=1, to see where the error occurred"
     )
 
 

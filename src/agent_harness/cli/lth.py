@@ -390,7 +390,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
     address = address_of(str(words["engine"]))
     if address is None:
-        raise UsageError("The engine local: has no scheduler", hint="lth schedule DIR --print cron")
+        raise UsageError("The engine 'local:' has no scheduler", hint="lth schedule DIR --print cron")
     require_extra()
     from agent_harness.engines.temporal import schedules
 
@@ -460,7 +460,7 @@ def _fault(error: Exception) -> int:
     named = getattr(error, "filename", None)
     if isinstance(error, OSError) and named:
         return _complain(one_line(f"{os.fsdecode(named)}: {error.strerror}"))
-    return _complain(one_line(f"Unexpected: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
+    return _complain(one_line(f"Unexpected error: {type(error).__name__}: {error}; HARNESS_DEBUG=1 shows where"))
 
 
 def _complain(*lines: str) -> int:

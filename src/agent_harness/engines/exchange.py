@@ -39,7 +39,8 @@ def made(folder: str, project: str) -> str:
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
         raise PreflightFailed(
-            f"{folder} is not a folder. It must exist on all machines", hint=f"mkdir -p {shlex.quote(folder)}"
+            f"{folder} is not a folder. The exchange folder must exist on all machines",
+            hint=f"mkdir -p {shlex.quote(folder)}",
         )
     if not os.path.lexists(path):
         _make(folder, path)
@@ -47,7 +48,7 @@ def made(folder: str, project: str) -> str:
         _refuse_odd(path)
     except UnsafeTree as error:
         raise PreflightFailed(
-            error.message, hint=f"inspect it, then move it away: mv {shlex.quote(path)} ..."
+            error.message, hint=f"inspect this repository, then move it away: mv {shlex.quote(path)} ..."
         ) from None
     return path
 

@@ -57,7 +57,7 @@ def refs_of(head: Mapping[str, object]) -> str:
     """Return the ref folder in a job message. Raise ``JobRefused`` if the folder name is invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
-        raise JobRefused(f"{found!r} is not a ref folder for jobs")
+        raise JobRefused(f"{found!r} is not a valid name for a folder of job refs")
     return found
 
 
@@ -251,7 +251,7 @@ class Bundles:
         if self.git.commit_of(sha) is None:
             self._fetch(f"+{ref}:{ref}")
         if self.git.commit_of(sha) is None:
-            raise JobRefused(f"{ref} does not point to the commit that the run named")
+            raise JobRefused(f"{ref} does not point to the commit that the run announced")
         contents = _contents(self.git, sha)
         told = _object(contents.get(JOB, b""))
         try:
@@ -278,9 +278,9 @@ class Bundles:
 
     def _refuse_odd(self, job: Job, ref: str) -> None:
         if not _ID.fullmatch(job.id) or ref != f"{JOBS}/{self.project}/{job.id}" or ".." in job.id:
-            raise JobRefused(f"{ref} contains the job {job.id!r} instead of the job that it is named after")
+            raise JobRefused(f"{ref} contains the job {job.id!r}, but the name of the ref belongs to another job")
         if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
-            raise JobRefused(f"{job.executor!r} is not a job that workers execute")
+            raise JobRefused(f"{job.id} has the type {job.executor!r}, which workers do not execute")
         if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:
             raise JobRefused(f"the base commit of {job.id} was not sent with the job")
         if job.project not in ("", self.project):

@@ -61,7 +61,10 @@ def read(file: str) -> Roster:
     try:
         known = os.lstat(file)
         if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
-            raise ConfigurationError(f"{file} is not a settings file", hint="write it manually: harness fleet --help")
+            raise ConfigurationError(
+                f"{file} is not a regular file, or it is too large",
+                hint="harness fleet --help  # shows the file's format",
+            )
         text = files.read_bytes(file).decode("utf-8", "replace")
     except FileNotFoundError:
         raise NothingEligible(f"{file} does not exist", hint="harness fleet add PATH") from None
@@ -151,15 +154,17 @@ def _problem(path: str, members: Mapping[str, Member]) -> str | None:
 
 def _refuse_unknown(file: str, found: Any, known: tuple[str, ...], line: int) -> None:
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{file}, line {line}: must be a set of settings", hint="harness fleet --help")
+        raise ConfigurationError(
+            f"{file}, line {line}: expected settings of the form NAME: VALUE", hint="harness fleet --help"
+        )
     for name in found:
         if name not in known:
-            raise _wrong(file, found, name, f"is not a known setting; known are {', '.join(known)}")
+            raise _wrong(file, found, name, f"is not a known setting; known settings: {', '.join(known)}")
 
 
 def _wrong(file: str, found: Any, name: str, what: str) -> ConfigurationError:
     line = found.lc.key(name)[0] + 1 if hasattr(found, "lc") else 1
-    return ConfigurationError(f"{file}, line {line}: {name} {what}", hint="fix the line")
+    return ConfigurationError(f"{file}, line {line}: {name} {what}", hint=f"correct line {line} of {file}")
 
 
 def _number(file: str, found: Any, name: str, usual: int, *, least: int, most: int = 100_000) -> int:

@@ -432,4 +432,4 @@ def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hin
             return attempt()
         except after:
             continue
-    raise Busy(f"another program keeps writing {os.path.basename(path)} without taking its lock", hint=hint)
+    raise Busy(f"another program keeps changing {os.path.basename(path)} and does not use the file's lock", hint=hint)

@@ -178,7 +178,7 @@ class Coordinator:
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
-            self._say(f"Proven work without an owner, kept in rescues: {', '.join(kept)}")
+            self._say(f"Proven work that belongs to no item was kept in these rescue refs: {', '.join(kept)}")
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
@@ -194,7 +194,9 @@ class Coordinator:
                 proven[work.job] |= {str(result.get("commit"))}
                 needed |= {str(result.get("commit"))}
         if left := candidates.taken_over(self._git, self._refs, proven, needed):
-            self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
+            self._say(
+                f"Refs of an older harness version were kept, as another project may need them: {', '.join(left)}"
+            )
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Return True if this run continues the item in ``carried``. Otherwise, save that item's work."""
@@ -336,7 +338,7 @@ class Coordinator:
         left = [each.job.id for each in self._under.values()]
         are_elsewhere = not self._engine.is_local and all(each.job.kind == ATTEMPT for each in self._under.values())
         if left and are_elsewhere and now > self._leave_by:
-            self._say(f"{', '.join(left)}: not reported yet; the next run collects the results")
+            self._say(f"{', '.join(left)}: no result has arrived yet; the next run collects the results")
             # the remote attempts continue, and the next run collects their results
             raise KeyboardInterrupt
 
@@ -504,7 +506,9 @@ class Coordinator:
             job = under.job
             if job.kind == ATTEMPT and not under.recalled and not self._port.holds(job.id, job.item):
                 self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="taken_back")
-                self._say(f"{job.slot} {job.item}: the item no longer belongs to this run; its work is kept")
+                self._say(
+                    f"{job.slot} {job.item}: the item no longer belongs to this run; the work on the item is kept"
+                )
                 self._recall(under, "the project no longer assigns the item to this run")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
@@ -527,7 +531,7 @@ class Coordinator:
             members["rescue"] = candidates.set_aside(self._git, members["order"], members["commit"])
         # on disk before the request is carried out
         event = self._ledger.note(kind, **members, request=request["id"])
-        self._say(f"Request of a person: {requests.told(event)}")
+        self._say(f"A person's request: {requests.told(event)}")
         if kind == "dropped":
             given_back = {"status": PARTIAL, "reason": "dropped", "message": "dropped from the queue by a person"}
             self._port.ended(members["order"], members["item"], given_back, [members["rescue"]])
@@ -579,7 +583,9 @@ class Coordinator:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
             message = f"Nothing was merged. The last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
-            message += f" Changed in the project meanwhile, and restored: {_some([*self._put_back])}."
+            message += (
+                f" Files that changed in the project during the run, and were restored: {_some([*self._put_back])}."
+            )
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
         if found.in_state(plan.READY, plan.LANDING, PARKED) or found.unpushed:
@@ -705,7 +711,7 @@ class Coordinator:
         if len(at_work) > 1 and self._engine.is_local:
             job = at_work[-1].job
             self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="memory")
-            self._say(f"{job.slot} {job.item}: is cancelled because memory is short. Its work is kept")
+            self._say(f"{job.slot} {job.item}: the attempt is cancelled because memory is short; its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
     def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, inputs: JsonObject) -> Job:
@@ -828,7 +834,7 @@ class Coordinator:
         if result.get("reason") == NOT_SET_UP:
             tail = "; ".join([str(result.get("message")), *(result.get("output") or [])[-3:]])
             self._ledger.note("slot_shut", slot=work.slot, tail=tail)
-            self._say(f"{work.slot} is closed: {tail}")
+            self._say(f"{work.slot} is closed because its setup failed: {tail}")
         self._say(f"{work.slot} {item}: {status} ({result.get('message') or result.get('reason') or ''})")
         if status == ACCEPTED and (left := merge_queue.marked(self._git, commit, files_of_fix)):
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
@@ -849,7 +855,7 @@ class Coordinator:
             after = known.with_more({each.attempt: each.spent})
             if not events:
                 self._say(
-                    f"${each.spent:.2f} was spent for {each.job}, which no journal contains: not included in the costs"
+                    f"${each.spent:.2f} was spent for {each.job}, but is not in the costs: no journal has this job"
                 )
             elif after != known:
                 self._count_late(each.job, events, after)
@@ -876,7 +882,7 @@ class Coordinator:
         self._money.finalize(job, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         why = "the repository of its workspace was destroyed" if reason == WORKSPACE_DAMAGED else "no result came back"
-        self._say(f"{item}: {why} of {job}{kept}" if not reason else f"{item}: {why} ({job}){kept}")
+        self._say(f"{item}: {why} from {job}{kept}" if not reason else f"{item}: {why} ({job}){kept}")
 
     def _take_checks(self, under: _Under) -> None:
         folder = job_folder(self._folder, under.job.id)

@@ -205,7 +205,7 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
         raise StateDamaged(f"{path} is damaged in line {number}", hint=REBUILD)
     if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
         told = f"{path}, line {number}, was written by a newer version of the harness"
-        raise StateDamaged(told, hint="install that version, and: harness run --workers N")
+        raise StateDamaged(told, hint="install that version, then: harness run --workers N")
     return event
 
 

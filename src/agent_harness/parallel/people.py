@@ -201,7 +201,7 @@ class ParallelRuns:
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
-            raise UnsafeTree("There is no git repository here any more, but a rebuild needs its refs")
+            raise UnsafeTree("There is no git repository here any more, so the journal cannot be rebuilt from its refs")
         self._refuse_readable()
         left = self.left()
         branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()

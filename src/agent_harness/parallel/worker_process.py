@@ -202,7 +202,7 @@ def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> Js
                 failed = error
         sys.stdout.write(f"{failed}; once more in a new workspace\n")
         _remove(job, workspace, project)
-    raise AssertionError("the second time returns or raises")
+    raise AssertionError("the second attempt gave neither a result nor an error")
 
 
 def _remove(job: Job, workspace: Workspace, project: Git) -> None:

@@ -514,7 +514,7 @@ def stays_inside(paths: Sequence[str]) -> str:
     """Return a note that a rollback does not change these submodules."""
     if not paths:
         return ""
-    return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
+    return f"changes inside the submodule {', '.join(paths[:3])} were kept: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:

@@ -45,7 +45,7 @@ def field(*, default_factory: Callable[[], Any]) -> Any:
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
     """Return a decorator that makes a class a value class."""
     if not (frozen and kw_only):
-        raise ValueError("values are frozen, and made by keyword")
+        raise ValueError("a value class needs frozen=True and kw_only=True")
     return _with_slots if slots else _completed
 
 
@@ -110,7 +110,7 @@ def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
         known = {**defaults, **given}
         if len(known) != count or known.keys() != names:
             wrong = sorted(known.keys() ^ names)
-            raise TypeError(f"{made.__name__}() is made of other members: {', '.join(wrong)}")
+            raise TypeError(f"{made.__name__}() has missing or unknown members: {', '.join(wrong)}")
         for name, factory in factories.items():
             if name not in given:
                 known[name] = factory()

@@ -63,7 +63,7 @@ class TemporalServer:
                     return
             assert self._process.poll() is None, (self._folder / "temporal.log").read_text()[-2000:]
             time.sleep(0.05)
-        raise AssertionError("the server did not begin to answer")
+        raise AssertionError("the server did not start to answer")
 
     def kill(self) -> None:
         if self._process is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["ASKS_IF_DONE", "CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of", "grade_of_verdict"]
 
 PROVEN, CHECKED, UNCHANGED = "proven", "checked", "unchanged"
-ASKS_IF_DONE = "the check already passes and nothing was changed: is the item done?"
+ASKS_IF_DONE = "the check already passes and nothing was changed: was the item already done?"
 RED, GREEN = "red", "green"
 
 

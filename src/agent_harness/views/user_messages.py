@@ -69,9 +69,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     found = run_snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
     if run_snapshot.at_work(found) and not slots and found and found.get("workers"):
-        raise Refused(
-            "the agents run on other machines, and messages cannot reach these machines", hint="harness watch"
-        )
+        raise Refused("messages cannot reach the agents, because they run on other machines", hint="harness watch")
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)

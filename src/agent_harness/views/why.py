@@ -513,7 +513,7 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
         if path.startswith(view.path + os.sep) and os.path.isfile(path) and not os.path.islink(path):
             found.append((step.name or step.step, files.read_bytes(path).decode("utf-8", "replace")))
     if not found:
-        raise UsageError(f"The output of verdict {number} was not kept", hint=f"harness why {name}")
+        raise UsageError(f"The output of verdict {number} of {item.name} was not kept", hint=f"harness why {name}")
     return found
 
 

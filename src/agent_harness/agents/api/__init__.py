@@ -69,7 +69,7 @@ class ApiAgent(Agent):
         unknown = sorted(set(settings) - {"provider", "model"})
         if unknown:
             raise ConfigurationError(
-                f"agent.{unknown[0]}: an api agent has no such setting; it has `provider` and `model`", hint=HINT
+                f"agent.{unknown[0]}: an api agent has only these settings: `provider`, `model`", hint=HINT
             )
         provider, model = settings.get("provider"), settings.get("model")
         if provider is not None and provider not in PROVIDERS:

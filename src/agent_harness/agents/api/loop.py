@@ -68,7 +68,7 @@ class TurnModel:
                 silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
                 if attempt == self._tries or not (silent or _undecodable(error)):  # a refusal: the harness waits first
                     raise Gone(self._told(error)) from error
-        raise AssertionError("a last try answers or raises")
+        raise AssertionError("the last attempt gave neither an answer nor an error")
 
     def lost(self) -> list[Usage]:
         """Return and clear the usage of failed answers, because the provider also bills these answers."""

@@ -180,7 +180,7 @@ class AppServerTurn(CommandTurn):
                 self._take(line)
         answer = self._answers.pop(number, None) if number is not None else None
         if answer is None:
-            raise RequestFailed(f"{method} was not answered")
+            raise RequestFailed(f"codex app-server did not answer {method}")
         if "error" in answer:
             raise RequestFailed(plain(str(mapping_of(answer.get("error")).get("message") or answer.get("error")))[:300])
         return mapping_of(answer.get("result"))

@@ -85,7 +85,8 @@ def worker(
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
             raise Refused(
-                f"{shared} is not a folder. It must exist on all machines", hint=f"mkdir -p {shlex.quote(shared)}"
+                f"{shared} is not a folder. The exchange folder must exist on all machines",
+                hint=f"mkdir -p {shlex.quote(shared)}",
             )
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
@@ -163,7 +164,7 @@ def _address(url: str, pool: str | None) -> EngineAddress:
 
     address = address_of(url)
     if address is None:
-        raise UsageError("The engine local: has no remote workers to check", hint="--engine temporal://HOST:PORT")
+        raise UsageError("The engine 'local:' has no remote workers to check", hint="--engine temporal://HOST:PORT")
     require_extra()
     return replace(address, pool=pool) if pool else address
 

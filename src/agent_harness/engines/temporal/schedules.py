@@ -161,7 +161,7 @@ class SliceWorker:
         words = [str(each) for each in head.get("words") or []]
         if any(not re.fullmatch(r"--worker|--timeout-seconds|[A-Za-z0-9][\w.:/-]*", each) for each in words):
             raise ApplicationError(
-                "The slice has options that are not allowed", type="OrderRefused", non_retryable=True
+                f"The slice of {root} has options that are not allowed", type="OrderRefused", non_retryable=True
             )
         state = {"stop": False}
         command = [sys.executable, "-P", "-m", "agent_harness.cli.lth"]

@@ -125,7 +125,9 @@ class RemoteWorker:
         """Start to shut down the worker. On a second call, save the running jobs immediately."""
         # SC-54
         if self._leaving.is_set():
-            self._say("Second signal: running jobs are saved immediately, without wrapping up.")
+            self._say(
+                "Second stop signal: the worker saves running jobs immediately and does not let the agents finish."
+            )
             for each in self._tries:
                 threading.Thread(target=each.hurry, daemon=True).start()
             self._hurried.set()
@@ -138,12 +140,12 @@ class RemoteWorker:
         workers = [Worker(client, task_queue=PLAN_QUEUE, workflows=known, workflow_runner=bare)]
         if self._terms.remotes:
             workers.append(self._remote_worker(client))
-            self._say(f"{self._terms.slots} workers wait for jobs of pool {address.pool} at {address.target}")
+            self._say(f"{self._terms.slots} workers are waiting for jobs of pool {address.pool} at {address.target}")
         if roots := self._terms.long_tasks:
             slices = SliceWorker(client, roots, self._say)
             queue_name = slice_queue(socket.gethostname())
             workers.append(Worker(client, task_queue=queue_name, activities=[slices.execute]))
-            self._say(f"slices of {', '.join(roots)} run here")
+            self._say(f"This worker runs the slices of {', '.join(roots)}")
         async with AsyncExitStack() as serving:
             for each in workers:
                 await serving.enter_async_context(each)
@@ -151,7 +153,9 @@ class RemoteWorker:
             await self._leaving.wait()
             for watch in watching:
                 watch.cancel()
-            self._say("No new jobs; running jobs stop at a safe point, are saved, and are retried elsewhere.")
+            self._say(
+                "This worker takes no new jobs. It stops and saves its running jobs, and other workers continue them."
+            )
             ending = asyncio.ensure_future(self._end_hanging())
         ending.cancel()
         end_transfers()
@@ -206,7 +210,9 @@ class RemoteWorker:
                 self._say(told)
             if self._room.is_scarce() and len(at_work) > 1:
                 youngest = at_work[-1]
-                self._say(f"{youngest.slot} {youngest.id}: returned because memory is short; its work is saved")
+                self._say(
+                    f"{youngest.slot} {youngest.id}: returned this job because memory is short; its work is saved"
+                )
                 youngest.leave("returned the job because memory is short")
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -236,7 +242,7 @@ class RemoteWorker:
                         await asyncio.wait({working}, timeout=clock.scaled(BEAT_SECONDS) / 2)
             return working.result()
         except JobRefused as error:
-            self._say(f"{task.id}: refused: {error.message}")
+            self._say(f"{task.id}: the worker refused this job: {error.message}")
             raise ApplicationError(
                 f"{socket.gethostname()}: {error.message}", type=REFUSED, non_retryable=True
             ) from None
@@ -284,14 +290,16 @@ class RemoteWorker:
                 try:
                     self._rescue(git, workspace, tuple(told.get("own") or ()))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{workspace.folder}: {error}; the next worker in this folder tries again")
+                    self._say(
+                        f"{workspace.folder}: cannot rescue its work: {error}; the next worker here tries to rescue it"
+                    )
             for each in sorted(os.listdir(os.path.join(root, "orders"))):
                 if self._leaving.is_set():
                     return
                 try:
                     self._push_left(git, bundles, os.path.join(root, "orders", each))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{each}: {error}; the next worker in this folder tries again")
+                    self._say(f"{each}: cannot push its work: {error}; the next worker here tries to push it")
 
     def _rescue(self, git: Git, workspace: Workspace, own: tuple[str, ...]) -> None:
         record = files.read_json_if_any(workspace.record)
@@ -309,7 +317,7 @@ class RemoteWorker:
             refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{job.name}/")
             refs |= git.refs_below(job.refs.candidate(job.name, ""))
             for ref in bundles.leave(job.id, int(attempt), [*refs.values()], _spent(job, folder)):
-                self._say(f"{job.id}: work that its workers left was saved in {ref}")
+                self._say(f"{job.id}: unfinished work of an earlier worker was saved in {ref}")
             _forget(git, job, folder, [*refs])
         else:
             shutil.rmtree(folder)
@@ -405,7 +413,7 @@ class JobTry:
             workers.execute(job, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
-            raise HarnessError(f"the processes of {job.id} left no result", hint="harness queue")
+            raise HarnessError(f"the processes of {job.id} ended without a result", hint="harness queue")
         proven = ("accepted", "rejected", "parked")
         if self.is_leaving and files.read_json_if_any(os.path.join(folder, RESULT)).get("status") not in proven:
             self._save_left()
@@ -428,7 +436,7 @@ class JobTry:
             if self._recalled or time.monotonic() > until:
                 raise HarnessError(f"{socket.gethostname()}: {told}", hint="free disk space on that machine")
             if not self._waits:
-                self._terms.say(f"{self.id}: waiting: {told}")
+                self._terms.say(f"{self.id}: waiting for free disk space: {told}")
             self._waits = True
             time.sleep(clock.scaled(1.0))
         self._waits = False
@@ -464,14 +472,14 @@ class JobTry:
             workspaces.fetch_into(workspace.git, Git(job.home), taken.commit, f"{_SAVED}/{job.name}")
             workspace.git.update_ref(ref, None)
         except (HarnessError, OSError) as error:
-            self._terms.say(f"{job.id}: not saved: {error}")
+            self._terms.say(f"{job.id}: cannot save the work of this job: {error}")
             return
 
         def push() -> None:
             try:
                 bundles.save(job.id, self._try, "saved", number, taken.commit, spent=spent)
             except (HarnessError, OSError) as error:
-                self._terms.say(f"{job.id}: not saved: {error}")
+                self._terms.say(f"{job.id}: cannot save the work of this job: {error}")
 
         self._saving = threading.Thread(target=push, daemon=True)
         self._saving.start()
@@ -494,7 +502,7 @@ class JobTry:
             if spent and not commits:
                 self._pushed(lambda: bundles.leave(job.id, self._try, [], spent))
         except (HarnessError, OSError) as error:
-            self._terms.say(f"{job.id}: not saved: {error}")
+            self._terms.say(f"{job.id}: cannot save the work of this job: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
         """Retry ``act`` while the git remote is unreachable. Return the result of ``act``."""

@@ -344,13 +344,15 @@ def _lifeline_environment(run_id: str) -> dict[str, str]:
 
 
 def _not_started(what: str) -> HarnessError:
-    return Refused(f"The supervisor process of a command {what}.")
+    return Refused(f"The process that supervises a command {what}.")
 
 
 def _failure(step: str, number: str) -> HarnessError:
     reason = os.strerror(int(number))
     if step == "program":
-        return ToolMissing(f"The program cannot be started: {reason}.", hint="Run it yourself to see the reason.")
+        return ToolMissing(
+            f"The program cannot be started: {reason}.", hint="Run the command yourself to see the reason."
+        )
     if step == "sandbox":
         hint = "harness doctor  # lists the sandboxes; set HARNESS_SANDBOX to another one, or to off"
         return Refused(f"The command cannot be started in its sandbox: {reason}.", hint=hint)

@@ -126,7 +126,7 @@ def told(said: str) -> str:
             return f"had {found} processes and threads, more than {limit} (limit: sandbox.processes)"
         case "disk":
             return f"left {size(int(found))} free on the disk, less than {size(int(limit))} (limit: sandbox.free_disk)"
-    return f"failed while the machine ran out of memory, and the kernel killed processes there (number: {found})"
+    return f"failed while the machine had no free memory; processes that the kernel killed there: {found}"
 
 
 def size(count: int) -> str:

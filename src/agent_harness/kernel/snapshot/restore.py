@@ -197,7 +197,7 @@ def restore(
                 reason = str(error)
         way.aside.put_back()
         hint = "stop programs that still write there and check the free disk space, then run the same command again"
-        raise UnsafeTree(f"the work tree cannot be restored: {reason}", hint=hint)
+        raise UnsafeTree(f"the work tree cannot be restored from the snapshot: {reason}", hint=hint)
 
 
 def _try(way: _Way) -> Rescue:

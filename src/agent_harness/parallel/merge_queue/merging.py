@@ -118,7 +118,9 @@ class MergeQueue:
             return True
         if head != self._plan.head:
             self._ledger.note("head_moved", head=head)
-            self._say(f"{self.branch.name} was moved by somebody else to {head[:10]}. This commit is verified first")
+            self._say(
+                f"{self.branch.name} was moved to {head[:10]} by someone else. The harness verifies that commit first"
+            )
             return True
         if gone := self._not_ours(items):
             for item in gone:
@@ -348,7 +350,7 @@ class MergeQueue:
             return
         self._excused |= {*failing} or {*names}
         self._say(
-            f"{', '.join(failing or names)}: already fails on {run.commit[:10]}, so the new work is not the cause"
+            f"{', '.join(failing or names)}: already failed on {run.commit[:10]}, so the new work is not the cause"
         )
         self._ledger.note("released", singly=False)
 

@@ -52,7 +52,7 @@ def target(git: Git, name: str | None) -> str:
         raise UnsafeTree(f"There is no branch {name}", hint=f"git branch {shlex.quote(name)}")
     listed = git.text("worktree", "list", "--porcelain").splitlines()
     if f"branch {target}" in listed:
-        raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
+        raise UnsafeTree(f"the branch {name} is checked out in another work tree", hint="git worktree list")
     return target
 
 
@@ -106,7 +106,9 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
     if tip == new:
         return
     if tip != old:
-        raise UnsafeTree(f"{branch} has moved to {(tip or 'nothing')[:10]} meanwhile", hint="git log --oneline")
+        raise UnsafeTree(
+            f"{branch} was moved to {(tip or 'no commit')[:10]} by another process", hint="git log --oneline"
+        )
     if git.branch() != branch:
         git.update_ref(branch, new, old, message="agent-harness: landed")
         return

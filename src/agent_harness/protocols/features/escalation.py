@@ -109,7 +109,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
     try:
         overrides.reset(project, broken)
     except HarnessError as error:
-        project.say(f"Warning: still failing after the rollback, and not marked so: {error.message}")
+        project.say(f"Warning: features still fail after the rollback, but are not marked so: {error.message}")
         return result
     project.store.update_state(fix_first=broken)
     return replace(result, opened_again=tuple(broken))

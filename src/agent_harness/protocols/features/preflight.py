@@ -199,7 +199,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     )
     changed = _unproven_scripts(project)
     if changed:
-        project.say(f"{changed[0]} has unaccepted changes, so it runs with an agent's permissions.")
+        project.say(f"{changed[0]} has unaccepted changes, so the harness runs it with an agent's permissions.")
     wished = project.config.sandbox.settings()
     environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:
@@ -277,7 +277,7 @@ class DevelopmentEnvironment:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self.say(f"Warning: a process left running by {self.init} {running.over_limit}, and was killed.")
+                self.say(f"Warning: a process that {self.init} left running {running.over_limit}, and was killed.")
         if self.stop:
             process.run(self.stop, cwd=self.root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 

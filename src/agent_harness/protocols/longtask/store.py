@@ -164,7 +164,7 @@ class CheckpointChange:
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
-        raise AssertionError("there is always a free name")
+        raise AssertionError("no unused name was found")
 
     def keep(self, name: str, content: str | bytes) -> str:
         """Add a new file to the change. Return the file's path."""
@@ -335,4 +335,4 @@ class LongTaskStore:
         for path in names(start):
             if files.create(path, data):
                 return self.layout.relative(path)
-        raise AssertionError("there is always a free name")
+        raise AssertionError("no unused name was found")

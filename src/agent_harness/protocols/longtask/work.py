@@ -254,7 +254,7 @@ class SliceWork:
     @property
     def known(self) -> WorkerResult:
         if self.attempt is None:
-            raise AssertionError("a worker is settled once its output is kept")
+            raise AssertionError("the worker's result was used before its output was stored")
         return self.attempt
 
     def _finalized_badly(self) -> Answer:

@@ -103,7 +103,7 @@ def _put_back(caller: Caller) -> tuple[str | None, str]:
     last = progress.tail(caller.layout, 1)
     if not last or not last[0].endswith(line.partition("] ")[2]):
         caller.store.log(line)
-    raise StateDamaged(lost, hint="report it to a person and stop")
+    raise StateDamaged(lost, hint="stop, and report this to a person")
 
 
 def put_in_place(path: str, state: State) -> str | None:

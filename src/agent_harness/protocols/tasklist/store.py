@@ -45,7 +45,7 @@ def _load(layout: TaskListLayout, read_file: Callable[[str], T]) -> T:
 
 def _way_out(layout: TaskListLayout) -> str:
     there = backup_is_whole(layout) or copy_of(layout) is not None
-    return "harness task recover" if there else "there is no backup: report it to a person and stop"
+    return "harness task recover" if there else "there is no backup: stop, and report this to a person"
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:

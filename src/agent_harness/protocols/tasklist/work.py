@@ -549,7 +549,7 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
     if not was_run:
         first = f"The harness did not run the validation: {said}"
-        last = "Your work is as you left it. Mend this, and end your turn."
+        last = "Your work was not changed. Fix this, then end your turn."
         return "\n".join([f"# Task {task.id}: {task.title}", "", first, "", last, "", RULES.format(id=task.id)])
     text = "\n".join(str(line) for line in output)[-FEEDBACK_CHARACTERS:]
     return "\n".join(

@@ -315,7 +315,7 @@ class Handler(BaseHTTPRequestHandler):
     def _length(self) -> int:
         length = int(self.headers.get("content-length") or 0)
         if not 0 <= length <= LIMIT_BYTES:
-            raise ValueError(f"{length} bytes are too many")
+            raise ValueError(f"the request has {length} bytes, which is too many")
         return length
 
 

@@ -153,7 +153,7 @@ def _do(deed: Deed, done: Callable[[Callable[[str], None]], object]) -> None:
     except HarnessError as error:
         deed.error = error
     except Exception as error:  # an internal error is reported on the page too
-        deed.error = HarnessError(f"Unexpected: {type(error).__name__}: {redact(str(error))}")
+        deed.error = HarnessError(f"Unexpected error: {type(error).__name__}: {redact(str(error))}")
     finally:
         deed.ended.set()
 
@@ -248,7 +248,9 @@ def _amount(text: str) -> float | None:
     except ValueError:
         found = -1.0
     if found is not None and not 0 < found < float("inf"):
-        raise UsageError("The budget must be in US dollars", hint="harness resume --choose increase --budget 20")
+        raise UsageError(
+            "The budget must be a number of US dollars", hint="harness resume --choose increase --budget 20"
+        )
     return found
 
 

@@ -190,13 +190,13 @@ def _postgres(given: GivenConfig) -> Started:
 
 
 def _reference_postgres(given: GivenConfig) -> Started:
-    given.refuse("read_only", "a statement can leave the read-only transaction of this server; postgres-mcp keeps it")
+    given.refuse("read_only", "an SQL statement can end this server's read-only mode; use postgres-mcp")
     workspace = given.text("connection_string")
     return () if workspace is None else (workspace,), {}
 
 
 def _dbhub(given: GivenConfig) -> Started:
-    given.refuse("read_only", "@bytebase/dbhub reads it from its own file (--config); postgres-mcp keeps it")
+    given.refuse("read_only", "@bytebase/dbhub reads it only from its --config file; use postgres-mcp")
     workspace = given.text("connection_string")
     return (), {} if workspace is None else {"DSN": workspace}
 

@@ -125,7 +125,7 @@ class FeatureProjectPort:
             found = features_at(self._project, tip)
             if odd := records.malformed(found, require_test_file=self._project.config.features.require_test_file):
                 hint = f"fix and commit {self._project.features_name}"
-                raise StateDamaged(f"in commit {tip[:10]}: {odd[0]}", hint=hint)
+                raise StateDamaged(f"the feature list in commit {tip[:10]} is not valid: {odd[0]}", hint=hint)
             self._documents = {tip: found}
         return self._documents[tip]
 
@@ -717,7 +717,7 @@ def features_at(project: Project, commit: str) -> FeatureList:
         found = jsontext.loads((project.git.show(commit, project.features_name) or b"").decode("utf-8-sig"))
     except ValueError as error:
         told = f"{project.features_name} of {commit[:10]} does not parse: {error}"
-        raise StateDamaged(told, hint=f"fix {project.features_name} manually") from None
+        raise StateDamaged(told, hint=f"correct and commit {project.features_name}") from None
     return FeatureList(records.json_object(found) or {})
 
 

@@ -129,7 +129,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
     if code in (0, 1, 7) and waiting and (questions.stops(waiting[0]) or state.kept_candidates):
         code = 3
     elif state.next_prompt == "cleanup" and code in (0, 7):
-        project.say("A cleanup session is due. Start it: harness run")
+        project.say("A cleanup session is due. To start it: harness run")
     follows = (
         questions.hint(waiting[0])
         if code == 3 and waiting

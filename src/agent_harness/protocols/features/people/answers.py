@@ -97,7 +97,7 @@ def _forget(project: Project, asked: Question) -> None:
 
 
 def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    project.say("The next run tries again." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
+    project.say("The next run retries this." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
     return {}
 
 
@@ -109,7 +109,7 @@ def _skip(project: Project, asked: Question, _budget: float | None) -> JsonObjec
 
 def _split(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     _skip_to_split(project, asked)
-    project.say('Add the parts: harness add-feature "..."')
+    project.say('Add the smaller features: harness add-feature "..."')
     return {"skipped": list(asked.features), "next": 'harness add-feature "..."'}
 
 
@@ -231,7 +231,7 @@ def _split_large(project: Project, asked: Question, _budget: float | None) -> Js
     """Skip a feature that is too large. Propose smaller features that replace it (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
-    project.say("Add the parts, for example:")
+    project.say("Add the smaller features, for example:")
     for part in parts:
         project.say(f"  {part}")
     return {"skipped": list(asked.features), "proposed": parts, "next": 'harness add-feature "..."'}
@@ -293,7 +293,7 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
     )
     of = records.number(asked.record.get("verdict")) or None
     overrides.say_word(project, records.number(asked.feature_id), "reject", accepted=False, of=of)
-    project.say(f"Not accepted. Feature #{asked.feature_id} queued. The removed work: harness rescue list")
+    project.say(f"Work rejected. Feature #{asked.feature_id} queued. To see the removed work: harness rescue list")
     return {}
 
 

@@ -128,5 +128,5 @@ def _write_changes(git: Git, found: KeptWork, without: tuple[str, ...]) -> list[
         in_the_way = is_new and os.path.lexists(git.file(path))
         if path in moved or path in dirty or in_the_way or links.above(path):
             hint = f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER"
-            raise UnsafeTree(f"{shown(path)} was changed after the work; nothing was restored", hint=hint)
+            raise UnsafeTree(f"{shown(path)} was changed after this work was removed; nothing was restored", hint=hint)
     return snapshot.write_changes(git, found.commit, changes)  # HEAD keeps what is removed

@@ -62,7 +62,7 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
     marked = [f.id for f in looked_at if f.id in verified and _offer(project, f, ask)]
     broken = _broken(project, suite)
     if broken:
-        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run starts only when they pass.")
+        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run starts only when these tests pass.")
     elif not suite.problem:
         project.say("Updating test baseline...")
         baseline = project.store.baseline()

@@ -121,7 +121,7 @@ def _planned(project: Project, feature_id: int) -> UndoPlan:
     feature = overrides.feature_of(project, feature_id)
     if project.store.state().next_prompt == "continuation":
         current = project.store.state().current_feature
-        raise Refused(f"Feature #{current} is unfinished; the harness works on it first", hint="harness run")
+        raise Refused(f"Feature #{current} is unfinished and must be finished first", hint="harness run")
     git = project.git
     branch, head = undo_commit.stands_on(git)
     verdict = _accepted(project, feature)

@@ -90,9 +90,7 @@ def _refuse_unsafe(project: Project) -> None:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
     if state.next_prompt == "continuation":
-        raise Refused(
-            f"Feature #{state.current_feature} is unfinished; the harness works on it first", hint="harness run"
-        )
+        raise Refused(f"Feature #{state.current_feature} is unfinished and must be finished first", hint="harness run")
 
 
 def _prompt(project: Project, before: FeatureList, text: str) -> str:
@@ -147,7 +145,7 @@ def _commit(project: Project, checkpoint: SessionCheckpoint) -> str:
     rollback_point = checkpoint.snapshot
     commit = project.candidate("extend", MESSAGE, rollback_point)
     if rollback_point.head is not None and not project.git.ancestor(rollback_point.head, commit):
-        raise VerificationFailed("The agent rewrote the history.")
+        raise VerificationFailed("The agent rewrote the git history.")
     if project.git.look().branch not in (rollback_point.branch, DETACHED):
         raise VerificationFailed("The agent checked out another branch.")
     return commit
@@ -195,7 +193,7 @@ def add(
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError("Checks need another --verification", hint="--verification hybrid  # or --verification manual")
+        raise UsageError("Checks need --verification hybrid or manual", hint="add: --verification hybrid")
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
@@ -274,12 +272,12 @@ def by_source(document: FeatureList) -> dict[str, int]:
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
-        raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
+        raise ConfigurationError(before[0], hint=f"correct this in {project.features_name}", problems=before)
     after = records.problems(
         FeatureList({**document.record, "features": [*(f.record for f in document.features), *new]})
     )
     if after:
-        raise UsageError(after[0], hint="harness add-feature --help")
+        raise UsageError(after[0], hint="harness add-feature --help  # shows the valid options")
     stubs: list[str] = []
     try:
         for feature in new:

@@ -193,7 +193,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
     """Return the files that the harness created. Raise an error if a session is not finished."""
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
-        raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
+        raise Busy(f"Another harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
         raise Refused("A session was interrupted, and its work is not committed yet", hint="harness resume")
     folder = layout.state_dir

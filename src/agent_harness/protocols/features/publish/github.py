@@ -41,7 +41,7 @@ _GONE = (404, 410)
 def repository_name(text: str) -> str:
     found = _NAME.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
+        raise ConfigurationError(f"github.repo: must be OWNER/NAME, got {text!r}", hint="edit .harness.yaml")
     return found[1]
 
 
@@ -166,7 +166,7 @@ class GitHubTracker:
             raise self._refused(error) from None
         except requests.RequestException as error:
             raise _failure("NETWORK", f"it cannot be reached ({type(error).__name__}).", hint=None) from None
-        raise AssertionError("the retries ended without an answer and without an error")
+        raise AssertionError("the retries ended with neither an answer nor an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
         """Return True or the seconds of delay if a retry makes sense, otherwise False."""

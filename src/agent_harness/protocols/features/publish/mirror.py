@@ -140,7 +140,7 @@ class Mirror:
         listed = {issue.number: issue for issue in self._tracker.issues()}
         missing = len(document.features) - max(len(listed), len(self._known))
         if self._choices.create_missing and missing >= MANY:
-            self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
+            self._project.say(f"GitHub: creating about {missing} issues; each takes one or two seconds.")
         for feature in document.features:
             if feature.has_id:
                 self._one(name, feature, listed)
@@ -261,7 +261,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
     project.store.event("github_synced", "important" if changed else "routine", session=session, **report.as_json())
     for feature_id in report.not_ours:
         project.say(
-            f"Warning: the issue recorded for Feature #{feature_id} belongs to something else; it was not changed."
+            f"Warning: the issue recorded for Feature #{feature_id} is about something else, so it was not changed."
         )
 
 
@@ -279,7 +279,7 @@ def _failed(project: Project, session: int, error: HarnessError, report: MirrorR
         **report.as_json(),
     )
     project.say(
-        f"Warning: GitHub was not updated: {problem} The session's result is kept; the next session tries again."
+        f"Warning: GitHub was not updated: {problem} The session's result is kept; the next session updates GitHub."
     )
     if error.hint:
         project.say(f"next: {error.hint}")

@@ -64,7 +64,7 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
     rebuilt = project.git.commit_tree(back.tree if back else tree, [rollback_point.head], message)
     if back and back.changes:
         write_changes(project.git, rebuilt, back.changes)
-        project.say(f"The session rewrote the history; restored from {rollback_point.head[:10]}: {back.brought_back}")
+        project.say(f"The session rewrote git history; restored from {rollback_point.head[:10]}: {back.brought_back}")
     project.git.update_ref(project.candidate_refs[-1], rebuilt)
     project.tips[rebuilt] = tip
     return rebuilt
@@ -281,7 +281,7 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
     if lost:
-        project.say(f"{tampering(lost)}. The harness restored them.")
+        project.say(f"{tampering(lost)}. The harness restored these files.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
@@ -291,7 +291,7 @@ def tampering(changed: list[str]) -> str:
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
     if changed := put_back_state(project, under_way):
-        project.say(f"{tampering(changed)}. The harness restored them.")
+        project.say(f"{tampering(changed)}. The harness restored these files.")
         under_way.event(project, TAMPERED, "critical", message=tampering(changed))
 
 

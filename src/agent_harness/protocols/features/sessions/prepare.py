@@ -142,7 +142,7 @@ def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None
     earlier = SessionCheckpoint.from_record(kept) if kept else None
     if earlier and earlier.is_gone(project):
-        project.say("The checkpoint from before this feature was deleted. A rejection will undo only this session.")
+        project.say("The checkpoint of this feature no longer exists. A rejection will undo only this session.")
         earlier = None
     base = earlier or checkpoint
     undisturbed = not earlier or project.git.head() == state.wip_commit

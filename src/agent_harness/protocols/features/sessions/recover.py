@@ -95,10 +95,10 @@ def _recover_copy(project: Project) -> JsonObject | None:
         return None
     under_way = None if project.git.operation_under_way() else _session_in(project, found)
     if under_way is None:
-        project.say(f"The project has a session record that does not fit; renamed to {_set_aside(project)}.")
+        project.say(f"The session record does not match this project, so it was renamed to {_set_aside(project)}.")
         return {"session": number, "step": "set_aside"}
     project.say(
-        f"Session {number} was interrupted, and its record is only in the project; its work is kept unverified."
+        f"Session {number} was interrupted, and its record is only in the project, so its work is kept unverified."
     )
     project.store.event("record_not_believed", "critical", session=number, phase=str(found.get("phase")))
     _hand_off(project, under_way, "error", f"Session {number} was interrupted, its record is in the project alone")

@@ -272,7 +272,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 def _as_fault(error: Exception) -> HarnessError:
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
-        return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
+        return HarnessError(f"Unexpected error: {told}", hint="HARNESS_DEBUG=1 harness run  # shows where")
     if isinstance(error, Refused):
         # an agent was started, so the run was not refused
         error.exit_code = 1
@@ -297,7 +297,7 @@ def _summary(project: Project, results: Sequence[Result], recovered: JsonObject 
         project.say(questions.text(own, among=waiting))
     for asked in waiting:
         if asked is not own:
-            project.say(f"After that: {asked.message}")
+            project.say(f"The next question: {asked.message}")
     kept = {asked.feature_id for asked in state.kept_candidates}
     unanswered = any(r.asked and r.feature_id in kept for r in results)
     return {
@@ -341,7 +341,7 @@ def _nothing_left(
         project.say(f"{passing} of {total} features are passing; the others were skipped:")
         for line in choice.waiting:
             project.say(f"- {line}")
-        project.say("Include one again with: harness skip --feature N --undo")
+        project.say("To include a skipped feature again: harness skip --feature N --undo")
     else:
         project.say(f"All {total} features are passing!")
     if not results:

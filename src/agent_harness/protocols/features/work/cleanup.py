@@ -48,7 +48,7 @@ class CleanupWork(SessionWork):
         return opening_prompt(self._project, self._under_way, self._orientation, self._judge)
 
     def _again(self, ruling: Ruling) -> str:
-        raise AssertionError("a cleanup session has no fix rounds")
+        raise AssertionError("a cleanup session asked for a fix round")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
         changes = self._changes()

@@ -131,7 +131,7 @@ class FeatureWork(SessionWork):
             self._without_objection = ruling.of("")
             return ruling
         listed = "\n".join(f"- {each}" for each in found.objections)
-        project.say(f"The review objects: {found.objections[0]}")
+        project.say(f"The reviewer objects: {found.objections[0]}")
         project.store.event("review_objected", "important", message="; ".join(found.objections), **told)
         rejects = project.config.review.on_objection == "reject"
         if not rejects and (self._objected or so_far.fix_rounds >= self.policy.fix_rounds):

@@ -71,7 +71,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         raise Refused(told, hint=_reject(asked))
     ref = questions.kept_ref(asked)
     if ref is None or project.git.commit_of(ref) not in (None, commit):
-        told = f"{asked.ref} does not contain the work of Session {asked.session}, about which the question is"
+        told = f"{asked.ref} does not contain the work of Session {asked.session}, which the question is about"
         raise Refused(told, hint=_reject(asked))
     overrides.refuse_unsafe(project)
     if dirty := project.dirty():
@@ -81,7 +81,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         first = f"Feature #{state.current_feature}"
         hint = f"harness run  # or harness skip --feature {state.current_feature}"
         raise Refused(
-            f"{first} is unfinished, and its unproven work is on the branch. The harness works on {first} first",
+            f"{first} is unfinished, and its unproven work is on the branch. Finish or skip {first} first",
             hint=hint,
         )
     return commit, feature

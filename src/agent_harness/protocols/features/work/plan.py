@@ -221,7 +221,7 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
     if found.get("phase") == PLANNED:
         if (ref := _overtaken(project, found)) is not None:
             close(project)
-            project.say(f"The branch has moved, so it does not have the plan. To add the plan: git cherry-pick {ref}")
+            project.say(f"The branch has moved, so the plan was not added. To add it: git cherry-pick {ref}")
             return {"session": None, "step": "unadopted", "rescue_ref": ref}
         _adopt(project, found)
         close(project)
@@ -229,5 +229,5 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
         return {"session": None, "step": "adopt"}
     ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
     kept = f" The agent's work is kept: git show {ref}" if ref else ""
-    project.say(f"It was rolled back; run harness plan-features again.{kept}")
+    project.say(f"The plan was rolled back; run `harness plan-features` again.{kept}")
     return {"session": None, "step": "take_back", "rescue_ref": ref}

@@ -70,7 +70,7 @@ def made(layout: LongTaskLayout, at: str) -> str:
         except OSError as error:
             raise files.refusal(path, "made", error) from None
         return path
-    raise AssertionError("there is always a free name")
+    raise AssertionError("no unused name was found")
 
 
 def _forget_oldest(layout: LongTaskLayout) -> None:
@@ -258,7 +258,7 @@ def _point_of_now(layout: LongTaskLayout, point: RescuePoint, task_id: str) -> R
         why=f"before going back to {point.name}",
     )
     if taken is None:
-        raise AssertionError("the repository was there a moment ago")
+        raise AssertionError("the repository of the rescue point no longer exists")
     return taken
 
 

@@ -136,7 +136,7 @@ class Slice:
                 )
             except _Claimed as unverified:
                 verified[str(unverified)] = self.verify(attempt, str(unverified))
-        raise AssertionError("the last round never asks for a verification")
+        raise AssertionError("the last round asked for another verification")
 
     def _succeeded(
         self, change: CheckpointChange, attempt: WorkerResult, verified: JsonObject, last: bool, fallback: bool

@@ -121,7 +121,7 @@ class WorkerResult:
     @property
     def known_class(self) -> Classification:
         if self.classification is None:
-            raise AssertionError("a failure is settled once it is classified")
+            raise AssertionError("the failure was used before it was classified")
         return self.classification
 
     @property

@@ -36,7 +36,7 @@ def accept(caller: "Caller", task_id: str, patterns: Sequence[str]) -> JsonObjec
         return _done_already(caller, task)
     if not patterns:
         hint = f"harness task accept {task_id} FILE"
-        raise UsageError(f"{task_id} has no open question, so name the files that may differ", hint=hint)
+        raise UsageError(f"{task_id} has no open question, so name the files whose changes you accept", hint=hint)
     if task.status not in ("pending", "failed") or not task.rescues:
         told = (
             f"{task_id} is {task.status}, so there is no rejected work to accept"

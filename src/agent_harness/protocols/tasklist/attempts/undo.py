@@ -166,7 +166,7 @@ def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> Clai
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
         said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
-        raise Refused(said, hint=f"harness undo {standing[0]}", dependants=standing)
+        raise Refused(said, hint=f"harness undo {standing[0]}  # then undo {task.id}", dependants=standing)
     verdict = undo_commit.accepted(git, proven.ledger(caller.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"

@@ -141,7 +141,7 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
-        finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: is the task done?")
+        finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: was the task already done?")
     elif (task.requires or terms.requires) == PROVEN and not grade.is_proven:
         told = f"The check passes, but this task needs a proof (requires: proven): {grade.basis}"
         finding = Finding("only_checked", CRITICAL, told)

@@ -124,7 +124,7 @@ def refuse_living(state: State, caller: SessionOwner, now: datetime) -> None:
             continue
         if me is None or task.claimed_process != me:
             raise Busy(
-                f"{task.id} is being worked on by {task.claimed_by}, until {task.raw.get('lease_expires_at')}",
+                f"{task.id} is claimed by {task.claimed_by}, whose lease ends at {task.raw.get('lease_expires_at')}",
                 hint="wait, or if no process works on it: harness session start --take-over",
                 task_id=task.id,
                 owner=task.claimed_by,

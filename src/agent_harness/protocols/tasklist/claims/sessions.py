@@ -99,7 +99,7 @@ def _set_up(caller: Caller) -> JsonObject | None:
         said = f"harness-init.sh failed ({how}): {found['tail'][-1] if found['tail'] else 'no output'}"
         caller.store.note("ERROR", said, category="ENV_SETUP")
     caller.store.change(lambda change: change.halt("ENV_SETUP", said))
-    raise PreflightFailed(said, hint="fix it, then: harness resume", output=found["tail"])
+    raise PreflightFailed(said, hint="fix the cause, then: harness resume", output=found["tail"])
 
 
 def _run_script(caller: Caller) -> tuple[JsonObject, str]:
