@@ -85,7 +85,7 @@ def test_an_error_after_the_agent_has_started_is_no_refusal(calc: CalcProject) -
     assert ran.code == 1, ran.text
     assert "bisect" in ran.err
     assert len(ran.err.splitlines()) == 2
-    assert "the next run recovers it" in ran.out
+    assert "The next run will recover it" in ran.out
     (calc.root / ".git/BISECT_LOG").unlink()
     ran = calc.run([turn(honest(2), usage(1, 1))])
     assert ran.code == 0, ran.text

@@ -252,7 +252,7 @@ def test_doctor_and_verify_say_when_a_verdict_was_altered(calc: CalcProject) -> 
     lines = Path(path).read_text().splitlines(keepends=True)
     Path(path).write_text(lines[0].replace("rejected", "accepted") + lines[1])
     told = calc.harness("doctor")
-    assert "the record of verdicts was altered: line 2 does not follow the one before" in told.text
+    assert "the record of verdicts was altered: line 2 does not follow the line before it" in told.text
     verified = calc.harness("verify", "--all")
     assert verified.code == 0, verified.text
     assert "the record of verdicts was altered" in verified.text

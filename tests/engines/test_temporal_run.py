@@ -232,7 +232,7 @@ def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callabl
     until(lambda: pids(found, "a"))
     time.sleep(0.5)
     first.terminate()
-    until(lambda: "No new jobs" in found.log("first"))
+    until(lambda: "takes no new jobs" in found.log("first"))
     first.terminate()
     until(lambda: "Second stop signal" in found.log("first"))
     found.worker("--slots", "1", name="second")

@@ -221,7 +221,7 @@ def test_a_night_goes_on_whatever_a_turn_leaves(tmp_path: Path, workers: tuple[s
         for said in (
             "in the middle of a merge",
             "core.hookspath was /nowhere",
-            "mine checked out",
+            "turn checked out mine",
             "changed or removed",
         ):
             assert said in ran.out + ran.err

@@ -722,7 +722,7 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
     try:
         shows(terminal, "Its tests failed three times.", "a answer")
         terminal.program.send("a")
-        shows(terminal, "2  skip: skip", "Choose")
+        shows(terminal, "2  skip: no session", "Choose")
         other = {**asked, "message": "It broke an older test."}
         project.put({".harness/session_state.json": json.dumps({"last_session": 1, "pending_escalation": other})})
         terminal.program.send("3\n")
