@@ -354,7 +354,7 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
     found = fleet(job("a"))
     first = found.worker("--slots", "1", "--places", str(small), name="first", within=mounted)
     run = found.begin(WORKS, 1)
-    until(lambda: "waiting: less than 512 MB are free" in found.log("first"))
+    until(lambda: "waiting for free disk space: less than 512 MB are free" in found.log("first"))
     first.terminate()
     found.worker("--slots", "1", name="second")
     assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
