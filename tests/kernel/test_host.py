@@ -126,7 +126,7 @@ def test_no_agent_begins_that_would_read_more_than_its_account_may() -> None:
     second = taken("x")  # 1,500 by one, so 3,000 by two: of 5,000 less a tenth
     assert isinstance(second, HostSlot)
     host.note_input("x", 1501)
-    assert str(taken("x")).startswith("Agents of x have used the input tokens that are allowed per minute")
+    assert str(taken("x")).startswith("Agents of x used almost all input tokens that the provider allows")
     assert isinstance(taken("y"), HostSlot)
     assert host.input_since("x", 300) == 3001
     (file,) = (folder / "input").iterdir()

@@ -195,9 +195,7 @@ class EvidenceOptions:
         kind = text(words, "type")
         if kind not in EVIDENCE_TYPES:
             known = f"Expected one of {', '.join(EVIDENCE_TYPES)}"
-            raise UsageError(
-                f"Unsupported evidence type: {kind or '(none)'}. {known}", hint="lth evidence DIR --type TYPE"
-            )
+            raise UsageError(f"Unsupported evidence type: {kind or ''}. {known}", hint="lth evidence DIR --type TYPE")
         at = at_time(words, "observed-at")
         free = ("command", "status", "text", "output", "note", "summary")
         self.type = kind
