@@ -4,7 +4,6 @@ In this module, only ``restore`` in the kernel changes the work tree. A rescue r
 removes. Source: ``tasklist.md`` 11.2, 11.3."""
 
 import os
-import shlex
 from dataclasses import dataclass, fields
 from itertools import chain, count
 from typing import TYPE_CHECKING
@@ -202,7 +201,7 @@ def _rollback_point(caller: "Caller", task: "Task") -> Attempt | None:
     if place_of(caller) is None:
         raise UnsafeTree(
             f"{task.id} was claimed in another work tree, {task.worktree}",
-            hint=f"cd {shlex.quote(task.worktree)}  # then run the same command",
+            hint="run the same command in that work tree",
         )
     raise BaseMissing(f"the baseline {task.base_ref} of {task.id} no longer exists", hint="git fsck --lost-found")
 
