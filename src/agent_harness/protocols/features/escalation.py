@@ -61,7 +61,9 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Find the first open feature with too many verification steps. Store a question about the feature (E10)."""
+    """Store and return a question about the first open feature with too many verification steps (E10).
+
+    Return None if there is none, or if another question waits."""
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":

@@ -26,7 +26,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state, if the settings allow it (UAH-031..035)."""
+    """Migrate older state. Raise ``Refused`` if the settings forbid this, or forbid newer state (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return

@@ -150,7 +150,7 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move the feature's unfinished work to a rescue ref. Return the ref, or None without such work."""
+    """Move the feature's unfinished work to a rescue ref. Return the ref, or None if no work was moved."""
     state = project.store.state()
     checkpoint = state.feature_checkpoint
     if not checkpoint or state.current_feature != feature_id:

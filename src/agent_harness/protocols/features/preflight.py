@@ -74,7 +74,9 @@ def script_files(config: Config) -> list[str]:
 
 
 def git_state(project: Project, session: int) -> Check:
-    """Raise ``UnsafeTree`` if the repository does not allow a session now."""
+    """Raise ``UnsafeTree`` if the repository does not allow a session now.
+
+    This can switch from a detached HEAD to the default branch and, with ``git.on_dirty: stash``, stash changes."""
     git = project.git
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")

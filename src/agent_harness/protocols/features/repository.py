@@ -143,7 +143,9 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Write the files that differ between ``base`` and ``commit`` to the work tree."""
+    """Write the files that differ between ``base`` and ``commit``. ``now`` is the tree of the current files.
+
+    Write nothing and raise ``UnsafeTree`` if a file outside ``free`` has other changes, or a file is in the way."""
     wanted = git.differences(base, commit)
     # after a crash, the call can be repeated: files that are already written are not in `left`
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}

@@ -16,7 +16,9 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Choose the next session's feature: unfinished work first, then open features by priority (UAH-462, C10)."""
+    """Choose the next session's feature: unfinished work (UAH-462), or an open feature whose dependencies are done.
+
+    Of the open features, those that sessions broke come first (C10), then the lowest priority and id."""
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
         return Choice(partial)

@@ -275,7 +275,7 @@ class FeatureStore:
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted session record in the project, or None without such a record."""
+        """Return the untrusted session record in the project, None without such a record, {} if it is unreadable."""
         try:
             return _read_or_backup(self.layout.session_copy)
         except (OSError, StateDamaged):
@@ -291,7 +291,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove both session records. The session's effects must be on disk before the call."""
+        """Remove both session records, the trusted one last. The session's effects must be on disk before the call."""
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -346,7 +346,7 @@ class FeatureStore:
         return _or_empty(self._trusted(PROVEN))
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the features. Only features in proven.json keep their passing mark."""
+        """Return the features. If proven.json exists, only features in it keep their passing mark."""
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
         # agents can edit features.json; without proven.json, all marks are trusted
@@ -365,7 +365,7 @@ class FeatureStore:
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the unfinished undo's record."""
+        """Return the path of the unfinished undo's record, or None without a state folder outside the project."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the pause that a person requested, or None."""
+        """Return the pause that a person or the harness requested, or None."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -402,7 +402,9 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Log an event if its level is at least the configured level (C44)."""
+        """Log an event if its level is at least the configured level (C44).
+
+        If the configured level is ``routine``, log only about one routine event in ten."""
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
         if rank < self._floor or (rank == self._floor and (level != "routine" or _is_sampled(row))):

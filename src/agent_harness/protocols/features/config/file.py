@@ -268,7 +268,7 @@ def _lint_line(command: str) -> str:
 
 
 def with_linter(text: str, command: str) -> str:
-    """Add the linter command to a settings text that sets no linter."""
+    """Add the linter command to a text from ``default_text`` without a linter. Return other texts unchanged."""
     return text.replace(_NO_LINTER, _lint_line(command))
 
 

@@ -529,7 +529,7 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks that a merge candidate must pass. The list is empty for a verified commit."""
+        """Return the checks that a merge candidate must pass. Without ``members``, a verified commit needs none."""
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -692,7 +692,7 @@ class FeatureProjectPort:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how often the merge queue rejected each feature's proven work. The keys are feature ids."""
+    """Return how often proven work was sent back since the feature's last merge. The keys are feature ids."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))

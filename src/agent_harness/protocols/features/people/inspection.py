@@ -353,7 +353,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at intervals until a person ends maintenance mode."""
+    """Run the test suite at intervals until a person ends maintenance mode. Raise ``Escalated`` if the suite fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})

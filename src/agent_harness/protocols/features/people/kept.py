@@ -65,7 +65,9 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore the kept work at ``ref`` into the folder ``to``, or into the work tree."""
+    """Restore the kept work at ``ref`` into the new folder ``to``, or into the work tree.
+
+    If an affected file of the work tree has changed, raise ``UnsafeTree`` and change nothing."""
     found = find(git, ref)
     if to is not None:
         folder = os.path.join(cwd, os.path.expanduser(to))

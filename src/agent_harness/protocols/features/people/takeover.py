@@ -168,7 +168,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if features.json and the settings are committed but no state exists."""
+    """Return True after an abort, or if features.json and the settings are committed but no state exists."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -186,7 +186,7 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create the state of a fresh clone from features.json, session logs and a suite run (E9)."""
+    """Create the state of a fresh clone or an aborted project from features.json, session logs and a suite run (E9)."""
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
     with locked(project):

@@ -179,7 +179,7 @@ def _contents(project: Project, feature: Feature, told: str, *, head: str) -> di
 
 
 def _judge(project: Project, plan: UndoPlan) -> None:
-    """Run the suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails."""
+    """Run the suite on the undo's commit. Raise ``VerificationFailed`` if a baseline test fails that the undo keeps."""
     project.say(f"Running the whole suite without {plan.feature.name}...")
     facts = Judge(project).suite(plan.commit)
     baseline = project.store.baseline()

@@ -246,7 +246,7 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Update the issues, and return the session's result (C38)."""
+    """Update the issues, and return the result. With ``on_sync_failure: fail``, a failure sets exit code 5 (C38)."""
     if result.reason == "user_pause":
         return result
     problem = after_session(project, result.session)

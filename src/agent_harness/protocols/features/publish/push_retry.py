@@ -54,7 +54,7 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """If the push was rejected, push again. Return the tip of the branch."""
+    """If the push was rejected, push again. If this fails too, pause the project. Return the tip of the branch."""
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")

@@ -45,7 +45,7 @@ def branch_tip(project: Project, branch: str) -> str | None:
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit the agent's files to a private ref and return the commit."""
+    """Commit the agent's files to a private ref and return the commit, which stands on the original history."""
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
     commit = project.candidate(str(under_way.session), message, rollback_point)
@@ -183,7 +183,9 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back all sessions on the feature (C08)."""
+    """Return the finalization that rolls back all sessions on the feature (C08).
+
+    If a person has committed since the first of them, it rolls back only the last session."""
     feature = under_way.feature
     state = under_way.state_after(
         "failed", failure=failure, summary={"completed": "nothing", "commits": [], "status": "failed, rolled back"}
@@ -229,7 +231,7 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the ids of unfinished features that depend on a feature in ``feature_ids``."""
+    """Return the ids of unfinished features that depend, also indirectly, on a feature in ``feature_ids``."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
@@ -270,7 +272,7 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore the harness files that the agent changed. Return the names of these files."""
+    """Restore the harness files that the agent changed. Return their names, or [] if only logs lost rows."""
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
     if lost and not changed:

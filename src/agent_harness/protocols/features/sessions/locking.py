@@ -62,7 +62,9 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Request a pause, and wait until the running session has ended."""
+    """Request a pause, and wait until the running session has ended.
+
+    After ten minutes, raise ``Busy``. The request stays in force."""
     project.require_initialised()
     project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}

@@ -103,7 +103,9 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Run the suite at HEAD. Return the newly broken tests and the new baseline (C15, C23)."""
+    """Run the suite at HEAD. Raise ``PreflightFailed`` if a baseline test fails, unless unfinished work broke it.
+
+    Return the tests that an interrupted session broke, or None, and the new baseline (C15, C23)."""
     baseline = project.store.baseline()
     known = baseline.passing
     head = project.git.head() or "HEAD"

@@ -26,7 +26,9 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session. Return a report, or None if no session was interrupted."""
+    """Recover an interrupted session. Return a report, or None if no session was interrupted.
+
+    Raise ``Busy`` if its process is alive, ``Refused`` after the recovery if the settings were edited."""
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):

@@ -317,7 +317,9 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's result if all features are proven or skipped. Raise an error if features wait."""
+    """Return the run's result if all features are proven or skipped, or if this run kept work for a person.
+
+    Raise an error if other features wait."""
     document = project.store.features()
     passing, total = document.counts()
     if not choice.all_proven:

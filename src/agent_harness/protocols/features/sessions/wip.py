@@ -133,7 +133,9 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Finalization:
-    """Return the finalization that keeps a session's unfinished work for the next session (C66)."""
+    """Return the finalization that keeps a session's unfinished work for the next session (C66).
+
+    If the agent left a git operation unfinished or rewrote history, return a rollback instead."""
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
     accept.put_back_features(project, under_way)
@@ -169,7 +171,7 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization for a session whose branch has moved meanwhile."""
+    """Keep the commit of a session whose branch has moved under a ref. Return the session's finalization."""
     commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)

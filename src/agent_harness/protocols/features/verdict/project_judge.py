@@ -317,7 +317,9 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why ``commit`` does not prove the marked feature, or None if it does."""
+        """Return why ``commit`` does not prove the marked feature, or None if it does.
+
+        Without a recent commit in which the feature was open, nothing is verified, and the result is None."""
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
         base = next((each for each in commits[:_MARKS_BACK] if self._is_open(feature.id, each)), None)

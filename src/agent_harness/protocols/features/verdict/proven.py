@@ -91,7 +91,7 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing baseline tests if they account for all failures, otherwise []."""
+    """Return the failing baseline tests if they account for all failures and a feature is open, otherwise []."""
     known = project.store.baseline().passing
     lost = known - facts.passing
     explained = failing <= known and all(any(belongs(node, file) for node in lost) for file in empty)
@@ -101,7 +101,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Store a question about marked features that fail the suite, and raise ``Escalated`` (E9)."""
+    """If the suite shows a failure, store a question about the marked features and raise ``Escalated`` (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()

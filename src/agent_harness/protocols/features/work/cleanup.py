@@ -2,9 +2,9 @@
 
 accepted       the suite passes, no feature was marked as passing: the work is pushed; sizes and lint are measured
 rejected       the work is rolled back; the next cleanup starts at the next multiple of the interval
-ended early    the work is rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
+ended early    the work is rolled back into a rescue ref; after a pause, error or crash, the next run cleans up again
 
-After an accepted or rejected cleanup, the next session is a coding session. A cleanup never counts against a feature.
+After every other end of a cleanup, the next session is a coding session. A cleanup never counts against a feature.
 Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47."""
 
 from dataclasses import replace

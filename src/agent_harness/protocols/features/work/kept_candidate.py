@@ -112,7 +112,7 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a new commit that adds the candidate's changes to HEAD."""
+    """Return a commit with the candidate's changes on HEAD: the candidate itself if it is such a commit."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)

@@ -168,7 +168,7 @@ def spent(project: Project, record: JsonObject) -> None:
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Move the branch to the plan's commit and close the record. After a crash, call this again."""
+    """Move the branch to the plan's commit and close the record. After a crash, ``recover`` completes this."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -187,7 +187,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore the state before the plan. Return the rescue ref that keeps the agent's work."""
+    """Restore the state before the plan. Return the rescue ref that keeps the agent's work, or None."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = project.go_back(checkpoint.snapshot, ref, checkpoint.id, set_aside_operation=True)
     close(project)

@@ -271,7 +271,7 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Add the ledger entry to the ruling. If the ruling is a rejection, write the entry."""
+        """Add the ledger entry to the ruling. Write the entry of a rejection now, unless it only asks for evidence."""
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
         code = () if ruling.accepted else ("no_evidence" if ruling.asks else ruling.code,)
