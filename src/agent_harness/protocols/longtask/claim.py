@@ -114,7 +114,9 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if `done` was proven since the last agent start. Without agent starts, return True."""
+    """Return True if `done` was proven since the last agent start, or if no agent has started.
+
+    The events come newest first."""
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
             return False
@@ -208,7 +210,9 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` from an earlier run. Return the report, or None without a claim."""
+    """Verify a claim of `done` from an earlier run. Return the report, or None without a claim.
+
+    The caller must hold the lease, but not the directory lock, because commands run. A signal leaves the claim."""
 
     def must_stop() -> bool:
         return interruption.number is not None or not lock.in_time()
@@ -220,7 +224,6 @@ def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonOb
             break
         from agent_harness.protocols.longtask import criteria, criteria_guard
 
-        # the caller holds the lease; the directory lock must not be held while commands run
         text = jsontext.line(checkpoint.raw)
         report = criteria.check(store.layout, task, checkpoint, stop=must_stop)
         report = criteria_guard.looked_through(store.layout, task, report, stop=must_stop)

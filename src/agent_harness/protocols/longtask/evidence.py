@@ -133,7 +133,9 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the task's contract if none is accepted yet. Record ``commit`` as the starting commit."""
+    """Accept the task's contract if none is accepted yet. Record ``commit`` as the starting commit of ``top``.
+
+    If a starting commit is known, or the contract was changed after it was accepted, nothing is recorded."""
     path, known = layout.outside(_CONTRACT), begun_at(layout)
     if path is None or not os.path.lexists(path):
         accept_contract(layout, task.raw, {top: commit} if top and commit else {})

@@ -234,7 +234,7 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the sum of the tokens and costs of all agent runs."""
+    """Return the sum of the tokens and costs of all agent runs. ``costUsd`` is None if a known run reports no cost."""
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
     silent = max(0, len(told) - 2 * len(ended))

@@ -67,7 +67,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Return True if the last agent start has no end event."""
+    """Return True if the last agent start has no end event. The events come oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in log.ENDS)

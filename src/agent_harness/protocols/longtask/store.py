@@ -187,7 +187,7 @@ class LongTaskStore:
     # ---- reading; takes no lock
 
     def load(self) -> tuple[Contract, Checkpoint]:
-        """Return the contract and the checkpoint. Raise ``InvalidTask`` if they are not valid."""
+        """Return the contract and the checkpoint. Raise ``UnreadableFile`` or ``InvalidTask`` if this is impossible."""
         task = read_json(self.layout.task)
         if real_checkpoint(self.layout) is None:
             raise UnreadableFile(
@@ -242,8 +242,9 @@ class LongTaskStore:
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Call ``act`` under the lock and write its changes. If ``act`` raises an error, write nothing."""
-        # if another program edits the file, ``act`` runs again, so it must have no other effect
+        """Call ``act`` under the lock and write its changes. If ``act`` raises an error, write nothing.
+
+        If another program edits the file, ``act`` runs again, so it must have no other effect."""
         with self.exclusive():
             return files.change(
                 self.layout.checkpoint,

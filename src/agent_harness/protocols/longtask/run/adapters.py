@@ -322,7 +322,9 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of the task's agents, each with the command that removes the limit."""
+    """Return the active rate limits of the task's agents, each with the command that removes the limit.
+
+    ``checkpoint`` must contain the current ends of rate limits (see ``told``)."""
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
     blocked = _blocking(task, checkpoint) if _is_rate_limited(checkpoint) else ""
@@ -352,7 +354,7 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the agent's active rate limit, or None without such a limit."""
+    """Return the agent's active rate limit, or None. ``checkpoint`` must contain the current ends (see ``told``)."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock

@@ -37,7 +37,7 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait until the agent has a slot, and return None. After ``seconds`` without a slot, return why."""
+        """Wait until the agent has a slot, and return None. After ``seconds``, or if the run must stop, return why."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:

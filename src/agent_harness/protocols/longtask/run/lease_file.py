@@ -133,7 +133,7 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease. Return False if the lease no longer belongs to this run."""
+        """Extend the lease. Return False if it is lost. After a failed write, return True until the lease expires."""
         try:
             with self._directory():
                 if not self.check():
@@ -146,14 +146,15 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if the lease file still belongs to this run."""
-        # call this before any write, while holding the directory lock
+        """Return True if this run still owns the lease, and the lease has not expired.
+
+        Before any write, call this while holding the directory lock."""
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Return True if the lease has not expired. No file is read."""
+        """Return True if the lease is not lost and has not expired. No file is read."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -236,7 +237,7 @@ class RunLease:
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease and its remaining time, or None without a lease."""
+    """Return the current lease and the seconds until another run may take it, or None without a lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -260,7 +261,7 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return a lease file's content, identity and modification time."""
+    """Return a lease's content (None if unreadable), identity and modification time."""
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
     content: bytes | None = None

@@ -149,8 +149,7 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Ask a person to repair the checkpoint file, which the agent has damaged."""
-    # the file has already been restored
+    """Set the task to `needs-human`, because the agent damaged the checkpoint file, which has been restored."""
     source = worker if worker in schema.SOURCES else "manual"
     message = f"{worker} left an invalid checkpoint; it was kept as {change.damaged}"
     _ask(change, "unknown", source, message, worker=worker)
@@ -347,7 +346,7 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """Return the path of the run's Codex session file, or None without such a file."""
+    """Return the path of the run's Codex session file, or None without such a file. ``named`` is not checked."""
     if named:
         return expanded(named, base) if named.startswith("~") else named
     for found in _REPORTED.finditer(text):

@@ -38,7 +38,7 @@ STOPPING = "lth: stopping within seconds: the worker's output is kept, and the c
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one agent once. Return the answer and the exit status."""
+    """Run one slice if the scheduling decision allows it. Return the answer and the exit status."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:

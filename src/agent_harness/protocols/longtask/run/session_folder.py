@@ -219,7 +219,7 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore a rescue point. First save the current files as another rescue point."""
+    """Restore a rescue point. First save the current files as another one. Raise ``Busy`` while a run is active."""
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())
     with lock:
