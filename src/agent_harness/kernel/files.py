@@ -101,7 +101,8 @@ def replace(
     before: Callable[[], object] | None = None,
     follow: bool = False,
 ) -> None:
-    """Replace the content of a file atomically. Raise ``Refused`` if the file cannot be written."""
+    """Replace the content of a file atomically, or keep the old content if ``before`` raises.
+    Raise ``Refused`` if the file cannot be written."""
     # ``follow`` only where no agent can replace the file, or where the file's contract allows a link
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
@@ -145,7 +146,7 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = False,
 ) -> None:
-    """Replace a state file with a JSON object. With ``backup``, first copy the old content to ``<path>.bak``."""
+    """Replace a state file with a JSON object. With ``backup``, first copy valid old content to ``<path>.bak``."""
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -156,7 +157,8 @@ def write_json(
 
 
 def restore(path: AnyPath) -> str | None:
-    """Move a damaged state file away, and restore its backup. Return the damaged file's new path."""
+    """Replace a damaged state file by its valid backup, or raise ``StateDamaged`` and change nothing.
+    Return the damaged file's new path, or ``None`` if the file was missing."""
     # never through a link: an agent can link any file of the user
     if os.path.islink(path):
         hint = f"repair {os.path.realpath(path)}, or remove the link {os.fspath(path)}"
@@ -200,7 +202,8 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Create the parent folders of ``path`` below ``root``. Move away everything that blocks ``path``."""
+    """Create the parent folders of ``path`` below ``root``. Remove links on the way, and rename other
+    obstacles."""
     for folder in folders_between(root, path):
         _make_way(folder, os.path.isdir)
         try:

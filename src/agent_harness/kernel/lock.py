@@ -43,7 +43,8 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``. If the lock is taken, return a text that names its holder."""
+        """Take the lock and return ``None``. If the lock is taken, return a text that names its holder.
+        Raise ``OSError`` on a disk without ``flock``."""
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -78,7 +79,7 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the process that holds the lock, or ``None`` if the lock is free."""
+        """Return the process that holds the lock, or ``None`` if the lock is free or its holder is unknown."""
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -245,7 +246,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file. Return False if the file is already locked."""
+    """Lock an open file. Return False if the file is already locked. Raise ``OSError`` on a disk without ``flock``."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -135,7 +135,7 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent started this process, directly or indirectly."""
+    """Raise ``Refused`` if an agent that works on ``root`` (None: any project) started this process."""
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
         places = [each[name] for name in _PLACES if each.get(name)]

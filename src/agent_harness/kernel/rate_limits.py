@@ -233,7 +233,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of the account's rate limit if the limit changed after ``seen``, else ``None``."""
+        """Return the end of a limit recorded after ``seen``, or the time of a lift after ``seen``, else ``None``."""
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
         lifted = clock.parse(record.get("lifted_at")) if record.get("account") == account else None

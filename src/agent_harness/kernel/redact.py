@@ -91,7 +91,7 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value in all later output of this process."""
+    """Mask a value of at least 8 characters in all later output of this process."""
     # of a URL
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
@@ -142,7 +142,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask every token that has the format of a known provider."""
+    """Mask each JSON web token, and each token with a digit that has the format of a known provider."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 

@@ -49,7 +49,8 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Search the start folders and their parent folders for a project. Return ``None`` if there is no project."""
+    """Search the start folders and their parent folders for a project. Return ``None`` if there is no project.
+    Raise ``NotAProject`` if the pinned folder (``pin``) has no task list."""
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
         try:
@@ -87,7 +88,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True if the harness has never run in the folder's repository."""
+    """Return True if the harness has never run in the folder's repository, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate

@@ -14,7 +14,7 @@ _COARSE_NS = 2_000_000_000  # the same, for a disk that stores whole seconds
 
 
 class SharedContent:
-    """Cached content of a file, which is read again only after the file has changed."""
+    """Cached content of a file, which is read again after a second or if the file may have changed."""
 
     __slots__ = ("_at", "_content", "_path", "_stamp")
 

@@ -29,14 +29,15 @@ _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the state folder of the project at ``place``, or ``None`` if this folder is missing."""
+    """Return the state folder of the project at ``place``, or ``None`` if no usable folder exists."""
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     # in an agent's sandbox, a folder that can only be read is enough
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Create the state folder. Return the folder, and a warning if the folder is not the default."""
+    """Create the state folder. Return the folder, or ``None`` if no folder outside the project is writable,
+    and a warning if it is not the default folder."""
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
         try:
@@ -174,7 +175,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move an earlier project's state away, and return the new path of the state."""
+    """Move an earlier project's state away. Return its new path, or ``None`` if nothing was moved."""
     folder = existing(place, project)
     to = removed(project) if folder else None
     if folder is None or to is None:

@@ -145,8 +145,8 @@ class LandedItem:
 class ProjectPort(Protocol):
     """Interface of a project for the coordinator. Repeated writes have no further effect."""
 
-    executor: str  # as ``WorkOrder.executor``
-    input_files: tuple[str, ...]  # as ``WorkOrder`` has them
+    executor: str  # as ``Job.executor``
+    input_files: tuple[str, ...]  # as ``Job`` has them
     input_folders: tuple[str, ...]
     own: tuple[str, ...]
     common: tuple[str, ...]  # files that every item changes

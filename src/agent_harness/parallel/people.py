@@ -56,7 +56,7 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the worker count of the last run if it has unpushed merges, otherwise 0."""
+        """Return the worker count of the last run if it has unpushed merges on the checked-out branch, otherwise 0."""
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch

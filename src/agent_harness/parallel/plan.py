@@ -445,7 +445,7 @@ class RunPlan:
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Merged items that broke other items, mapped to the broken items."""
+        """Merged items that broke other items and are not fixed, mapped to the broken items."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property

@@ -152,7 +152,8 @@ class Workspace:
             remove(path)
 
     def rescue(self, project: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save work that exists only in the workspace, and return the new rescue refs."""
+        """Save work that exists only in the workspace, and return the new rescue refs.
+        If git cannot read the workspace, rename the folder and return its new path instead."""
         if not os.path.isdir(self.folder):
             return []
         try:

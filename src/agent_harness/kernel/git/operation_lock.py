@@ -94,7 +94,8 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return the mode and object id of each index entry that changed at or after ``second``, by path."""
+    """Return the mode and object id of each index entry that changed at or after ``second``, by path.
+    Return ``None`` if only git can read the index."""
     if os.stat(index).st_mtime < second:
         # the index is older than that
         return {}
@@ -105,7 +106,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears. Raise ``UnsafeTree`` if this takes too long."""
+    """Wait until a git lock file disappears, and move an abandoned one away. Raise ``UnsafeTree`` if it stays held."""
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:

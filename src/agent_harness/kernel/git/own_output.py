@@ -54,7 +54,7 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove ``lines`` from a file of ignore rules, and return the removed lines."""
+    """Remove ``lines`` from a file of ignore rules, unless ``write`` is False. Return the lines that were found."""
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
     except FileNotFoundError:

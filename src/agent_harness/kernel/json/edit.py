@@ -38,7 +38,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the JSON text in which the entry at ``path`` has this value."""
+    """Return the JSON text in which the entry at ``path`` has this value. Its parent must exist."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]

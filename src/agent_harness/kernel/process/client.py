@@ -81,7 +81,7 @@ class SupervisorClient:
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Wait until a pipe is ready, then transfer the data of all ready pipes."""
+        """Wait at most ``timeout_seconds`` until a pipe is ready, then transfer the data of all ready pipes."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]

@@ -89,7 +89,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of this process's environment without the harness's own variables, but with ``extra``."""
+    """Return a copy of this process's environment without the surrounding run's variables, but with ``extra``."""
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
 

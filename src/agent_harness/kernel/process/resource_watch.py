@@ -56,7 +56,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the exceeded limit's name, maximum and measured value, or an empty text."""
+        """Return the name and value of the violated limit and the measured value, or an empty text."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()

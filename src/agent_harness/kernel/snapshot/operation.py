@@ -160,7 +160,7 @@ class Operation:
         return True
 
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
-        """Create or move a private ref. With ``old``, the ref must still point to ``old``."""
+        """Create or move a private ref. With ``old``, the ref must point to ``old`` or, if this is empty, not exist."""
         with self.room.locking(ref):
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 

@@ -80,7 +80,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move away everything that blocks one of the ``wanted`` paths."""
+        """Move away everything that blocks one of the ``wanted`` paths, except the files ``held`` by a commit."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()

@@ -305,7 +305,7 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the search for the merge that broke items. Reopen the item of this merge."""
+        """Continue the search for the merge that broke items. Reopen its item, or the failing items."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():

@@ -101,7 +101,8 @@ def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Move the branch and its checked-out files from ``old`` to ``new``."""
+    """Move the branch and its checked-out files from ``old`` to ``new``. Raise ``InTheWay`` if files of the user
+    block the move. An error leaves files and branch unchanged."""
     tip = git.commit_of(branch)
     if tip == new:
         return

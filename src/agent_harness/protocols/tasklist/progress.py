@@ -157,7 +157,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return how often the harness reopened each task because its work was not merged."""
+    """Return how often each task's proven work was not merged since the task was last completed."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):

@@ -302,7 +302,7 @@ class Task:
 
     @property
     def given_up(self) -> bool:
-        """True if the task has failed and gets no further attempt."""
+        """True if the task has failed, and has no attempt left or a dependency error."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)

@@ -73,7 +73,8 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(caller: Caller) -> JsonObject | None:
-    """Replace a damaged state file by its backup. Raise ``StateDamaged`` without a valid backup."""
+    """Replace a damaged state file by its backup or, if no backup exists, by the copy outside the project.
+    Return ``None`` if the file is not damaged. Raise ``StateDamaged`` if neither can be used."""
     if _damage(caller) is None:
         return None
     with caller.store.lock() as lock:

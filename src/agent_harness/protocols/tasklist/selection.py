@@ -224,7 +224,8 @@ def retryable(state: State, task_id: str) -> bool:
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if the task has finally failed, and not only because of dependencies."""
+    """Return True if the task stays failed. A task that failed only because of dependencies stays failed until
+    all of them are completed."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:

@@ -364,7 +364,8 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Run the task's check, and complete the task if the check passes."""
+        """Run the task's check, and complete the task if the check passes.
+        Return ``None`` if the agent was stopped before it changed anything."""
         if ending is not None and not self._has_work():
             return None
         if waiting := left_by_turn.unfinished(self._caller, self._task):

@@ -196,7 +196,8 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of the file that is now at ``path``. Return ``None`` if the file is unreadable."""
+    """Return the git entry of the file that is now at ``path``, or ``ABSENT``.
+    Return ``None`` for an unreadable file, a pipe, or a folder that is not a submodule."""
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
     kind = kind_at(top, path)

@@ -179,7 +179,8 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(caller: "Caller", task: "Task", why: str) -> JsonObject:
-    """Roll back an attempt without counting it, and make the task pending again."""
+    """Roll back an attempt without counting it, and make the task pending again.
+    Raise ``UnsafeTree``, and keep the claim, if the rollback is not safe."""
     policy = caller.store.read().config.rollback_policy
     note(caller, task, intent={"verb": "release", "message": why})
     try:

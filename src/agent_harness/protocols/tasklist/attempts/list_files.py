@@ -50,7 +50,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore each log whose beginning has changed, and return the paths of these logs."""
+        """Restore the hook marker, and each log whose beginning has changed. Return the paths of these logs."""
         if self._is_active and not self._caller.store.active():
             self._caller.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]

@@ -53,7 +53,8 @@ def show(caller: "Caller", ref: str) -> JsonObject:
 
 
 def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
-    """Restore rolled-back work into the work tree or the folder ``to``. Raise ``UnsafeTree`` if files differ."""
+    """Restore rolled-back work into the work tree or the folder ``to``. Raise ``UnsafeTree``, with nothing changed,
+    if an affected file of the work tree equals neither the rescue nor its base."""
     git, found = _find(caller, ref)
     if to is not None:
         folder = os.path.join(caller.cwd, os.path.expanduser(to))
@@ -63,7 +64,7 @@ def restore(caller: "Caller", ref: str, to: str | None = None) -> JsonObject:
 
 
 def prune(caller: "Caller", older_than_days: float) -> JsonObject:
-    """Delete old rescue refs and unused baselines. Return the deleted and the kept refs."""
+    """Delete old rescues and old unused baselines. Return the deleted refs and the number of kept refs."""
     git = caller.git
     if git is None:
         return {"pruned": [], "kept": 0}

@@ -1,7 +1,8 @@
 """Baseline of a task (the state when the task was claimed), and a rollback to this baseline that loses nothing.
 
-In this module, only ``restore`` in the kernel changes the work tree. A rescue ref keeps everything that a rollback
-removes. Source: ``tasklist.md`` 11.2, 11.3."""
+``restore`` in the kernel changes the work tree. With the policy ``hard``, this module then also removes the user's
+uncommitted files. Rescue refs and the folder for rescued files keep everything that a rollback removes.
+Source: ``tasklist.md`` 11.2, 11.3."""
 
 import os
 from dataclasses import dataclass, fields
@@ -98,7 +99,8 @@ class AttemptEvidence:
 
 
 def take_baseline(caller: "Caller", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Save the work tree as an attempt's baseline, and return a record for the caller to store."""
+    """Save the work tree as an attempt's baseline. Return a record for the caller to store, or ``None`` without
+    a commit."""
     place = place_of(caller)
     if place is None or place.git.head() is None:
         return None

@@ -198,7 +198,8 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run other tasks' checks on the undo's commit. Raise ``VerificationFailed`` if the undo breaks a check."""
+    """Run other tasks' checks on the undo's commit. Raise ``VerificationFailed`` if the undo breaks a check.
+    Return the ids of tasks whose check also fails without the undo."""
     git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
@@ -290,7 +291,7 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 
 
 def finish(caller: "Caller") -> list[JsonObject]:
-    """Complete an interrupted undo. Return the result, or an empty list without an interrupted undo."""
+    """Complete an interrupted undo unless a task is in progress. Return the result, or an empty list."""
     path = proven.reversal_path(caller.layout)
     found = undo_commit.decided(path)
     if found is None:

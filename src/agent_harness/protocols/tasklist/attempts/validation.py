@@ -226,7 +226,7 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Run a check on the commit, and return the verdict."""
+    """Run a check in a checkout of the commit or, with ``in_place``, on the present files. Return the verdict."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)
@@ -320,7 +320,8 @@ def _outcome(
 def proof_on_record(
     caller: "Caller", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """Return the recorded pass of the claim's check, or ``None`` if the work has changed since."""
+    """Return the recorded pass of the claim's check, or ``None`` if the work or the check has changed since,
+    or if the pass is not enough for ``demand``."""
     found = proven.passed(caller.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None

@@ -173,7 +173,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Return the tasks in progress whose owners show no sign of life."""
+    """Return the tasks in progress whose owners show no sign of life, except those of a dead parallel run."""
     return [
         t
         for t in state.tasks
