@@ -37,7 +37,7 @@ def line_of(data: bytes) -> str:
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers to a private file outside the project. Return the path of this file."""
+    """Write the MCP servers to a private file outside the project. Return its path, or None without servers."""
     # the caller removes the file
     if not brief.tools.mcp_servers:
         return None

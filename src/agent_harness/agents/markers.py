@@ -67,7 +67,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command that a shell tool runs, or None for any other tool."""
+    """Return the command that a shell tool runs ("" if unknown), or None for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None

@@ -213,7 +213,7 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of two totals. The context size comes from ``second``, the newer total."""
+    """Return the sum of two totals. The context size comes from ``second``, the newer total, if it has calls."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)

@@ -71,7 +71,7 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the command with which git serves the repository at ``path``."""
+    """Return the command with which git serves the repository at ``path``. Raise ``UnsafeTree`` if it is unsafe."""
     # the options keep git from running code of the repository, and allow a repository of another user
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")

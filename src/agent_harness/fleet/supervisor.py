@@ -217,7 +217,7 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Read the state of the project's run, and of its items if the project has changed."""
+        """Read the state of the project's run, and of its items if the project has changed or a check is due."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:

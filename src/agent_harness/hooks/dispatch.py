@@ -1,5 +1,6 @@
-"""Processing of a hook event: find the task list, apply the rule for the event, and record the effects. No step raises
-an error. The order of the checks is fixed: the list's folder, the marker file, the state. Source: ``tasklist.md`` 3.2.
+"""Processing of a hook event: find the task list, apply the rule for the event, and record the effects. No error
+reaches the client. The order of the checks is fixed: the list's folder, the marker file, the state. Source:
+``tasklist.md`` 3.2.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Return the decision for a finished task list: start the final review or allow the stop."""
+    """Carry out the effects of a finished task list. Return the decision: start the final review or allow the stop."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:

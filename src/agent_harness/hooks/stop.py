@@ -76,7 +76,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Block the stop while this worker has work left (rules 8 to 10)."""
+    """Block the stop while this worker has work left and the limit on blocked stops is not reached (rules 8 to 10)."""
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()

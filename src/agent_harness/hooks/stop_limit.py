@@ -61,7 +61,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return the limit in ``HARNESS_MAX_BLOCKS``, or 7 without a valid number."""
+    """Return the limit in ``HARNESS_MAX_BLOCKS`` as a number from 3 to 50, or 7 without a valid number."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:

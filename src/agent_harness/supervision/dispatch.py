@@ -180,7 +180,8 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the usable agents in the given order. Raise ``ToolMissing`` if the first agent cannot start."""
+    """Return the usable agents in the given order. Raise ``ToolMissing`` if the first agent cannot start, or the error
+    of any agent that refuses to work in ``place``."""
     first, *others = agents
     if problem := first.problem():
         raise ToolMissing(f"The agent cannot be started: {problem}", hint=hint)

@@ -37,7 +37,7 @@ class PersonMessage:
 
 
 class PersonsMessages:
-    """Messages that the user has written for all sessions or for one ``item``."""
+    """Pending messages of the user to all sessions and, with ``item``, also to the sessions of this item."""
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
         self._all = Path(home, FOLDER) if home else None

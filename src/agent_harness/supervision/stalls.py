@@ -42,7 +42,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Numbers of commands and test runs in a session."""
+    """Numbers of commands and test runs in a session, or in the part of it since the last check."""
 
     told_commands: int = 0  # in the agent's text
     called_commands: int = 0  # in tool calls
@@ -239,7 +239,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Monitor that warns once if ``max_repeated`` commands in a session end with the same error."""
+    """Monitor that warns once about each error with which ``max_repeated`` commands in a session end."""
 
     max_repeated: int = 5
     message: str = TEXT

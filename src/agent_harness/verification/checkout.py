@@ -82,7 +82,7 @@ class Checkout:
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return the path in the checkout that corresponds to a path of the project."""
+        """Return the path in the checkout that corresponds to a path of the project. Any other path stays unchanged."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
@@ -117,7 +117,7 @@ def make_checkout(
     *,
     overlays: Sequence[Overlay | Edits] = (),
     links: Iterable[str] = (),
-    linked: Iterable[str] = (),
+    linked: Iterable[str] = (),  # folders that git is known to ignore: not checked again, unlike ``links``
     neutral: bool = False,
     base: str | None = None,
     without: Collection[str] = (),
@@ -344,7 +344,8 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Raise ``UnsafeTree`` if a written file does not match its git object."""
+    """Delete a written file if it is compiled Python. Raise ``UnsafeTree`` if another file does not match its git
+    object."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)

@@ -54,7 +54,8 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if the only change to a test is new statements at its end."""
+    """Return True if the only change to a test is new statements at its end, which cannot skip or affect the older
+    ones."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False

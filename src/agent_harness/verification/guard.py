@@ -247,7 +247,8 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding. If the user allows the change, lower the finding's severity or omit it."""
+    """Yield the finding. If the user allows the change, or there are no tests to protect, lower its severity or omit
+    it."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")

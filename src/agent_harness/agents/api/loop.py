@@ -60,7 +60,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the model's answer. Raise ``Gone`` if the last attempt fails."""
+        """Return the model's answer. Raise ``Gone`` if all attempts fail, or at once if another attempt cannot help."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)

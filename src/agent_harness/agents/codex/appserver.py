@@ -349,7 +349,7 @@ class Approvals:
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record that a call stays inside the sandbox, before the call's approval request arrives."""
+        """Record whether the model's call stays inside the sandbox, before the call's approval request arrives."""
         raw = mapping_of(params.get("item"))
         self._shown.add(str(params.get("threadId")))
         if raw.get("call_id") and not _leaves_the_sandbox(raw.get("arguments")):

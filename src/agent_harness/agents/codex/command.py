@@ -52,7 +52,8 @@ LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sa
 
 
 def overrides(project: Path) -> list[str]:
-    """Return the ``-c`` options. They also mark the project's folders as untrusted."""
+    """Return the ``-c`` options. They also mark the project's folders as untrusted, unless the user's settings
+    decide."""
     # Otherwise Codex records that the user trusts them, and then uses the repository's .codex/config.toml.
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)

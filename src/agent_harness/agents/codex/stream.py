@@ -15,7 +15,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Token counts of a turn. Each count is a difference between two totals of a thread."""
+    """Token counts of a turn, from the totals and the last calls that the server reports for each thread."""
 
     def __init__(self) -> None:
         self.thread: str | None = None

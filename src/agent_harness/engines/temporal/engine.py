@@ -133,7 +133,8 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Offer a job to each pool in order. Return the message that announces the job's result."""
+        """Offer a job to the pools in order, until a worker accepts it. Return the message that announces the job's
+        result."""
         # SC-56
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending

@@ -46,7 +46,8 @@ class MachineRoom(CustomSlotSupplier):
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True if the worker must return a job for lack of memory, at most once a minute."""
+        """Return True if the worker must return a job for lack of memory, at most once a minute. Call this
+        regularly."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:

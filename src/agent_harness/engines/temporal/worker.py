@@ -505,7 +505,8 @@ class JobTry:
             self._terms.say(f"{job.id}: cannot save the work of this job: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Retry ``act`` while the git remote is unreachable. Return the result of ``act``."""
+        """Retry ``act`` while the git remote is unreachable, and return its result. In the end, raise
+        ``RemoteAway``."""
         for _ in range(360):
             try:
                 return act()

@@ -37,7 +37,7 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Run the check as in a user's terminal, and reject the work if the check fails there."""
+    """Run the check as in a user's terminal. If it fails there, reject the work or grade it as "checked"."""
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return

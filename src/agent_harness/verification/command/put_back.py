@@ -51,7 +51,8 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each data file that the work changed, by path."""
+    """Return the base version of each data file that the work changed, by path. Return {} if the work changed no code
+    and the check does not compare the data."""
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -99,7 +100,8 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work as "checked" if the check compares a file that the work added."""
+    """Grade the work as "checked" if the check compares a file that the work added and that the check does not
+    write."""
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
@@ -204,7 +206,8 @@ def _runs_go(case: Case, command: str) -> bool:
 
 
 def _without_mark_of_go(case: Case, command: str) -> None:
-    """Reject the work if ``go test`` reports ``ok`` without a passed test."""
+    """Reject the work if its Go tests fail under an ordinary program name, or if ``go test`` reports ``ok`` without a
+    passed test."""
     # ``go test`` prints ok even if the program exits with 0 before its first test
     run = _run(case, f"{_GO_ALONE}{command}", {})
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:

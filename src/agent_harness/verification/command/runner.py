@@ -292,7 +292,7 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """True if the check must start pytest, because it does so on the base commit."""
+        """True if pytest starts on the base commit, unless the user allows changes to the files that start it."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started

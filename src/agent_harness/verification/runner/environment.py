@@ -78,7 +78,8 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the earlier state of the installed files that ``record`` holds."""
+        """Return this environment with the earlier state of the installed files. If ``begins``, start a session in
+        ``record``."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):

@@ -256,7 +256,8 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a changed file affects test runs."""
+        """Return True if a changed file affects test runs. If not, perhaps record its package, or report an unknown
+        file."""
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -360,7 +361,7 @@ def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) ->
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Recompile the bytecode files of test runners. Return False if this fails."""
+    """Recompile the bytecode files of test runners, or delete those without a source. Return False if this fails."""
     known, work = [*interpreters], dict[str, list[str]]()
     try:
         for path in paths:

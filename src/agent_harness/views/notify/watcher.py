@@ -165,7 +165,8 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Send the project's notifications until the run has ended and no notification is left."""
+    """Send the project's notifications until the run has ended and no notification is left. After the run, stop within
+    a day."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)

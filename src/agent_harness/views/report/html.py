@@ -27,7 +27,8 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an HTML element. Underscores in attribute names become hyphens."""
+    """Return an HTML element. In attribute names, a final underscore is dropped, and other underscores become
+    hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 

@@ -40,7 +40,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """Return the values for the report. With ``since``, the values cover only the time after ``since``."""
+    """Return the values for the report. ``since`` limits the sessions and claims, but not the items and total costs."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
