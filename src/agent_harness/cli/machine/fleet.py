@@ -82,7 +82,9 @@ Examples:
 @_file
 @click.option("--once", is_flag=True, help="Do one round: start the runs that are due, then exit.")
 def run(file: str | None, once: bool) -> int:
-    """Start runs in projects that have work, share the agents among them, and restart crashed runs. No run is ended.
+    """Start runs in projects that have work, share the agents among them, and restart crashed runs.
+
+    The supervisor ends a run only if the daily budget is used up.
 
     Exit code: 0 stopped by a signal (the runs continue), 3 a setting is wrong, 5 another supervisor runs, 7 there is no
     fleet.yaml.
