@@ -404,7 +404,7 @@ def test_an_answer_waits_for_a_clean_tree_and_for_unfinished_work(calc: CalcProj
     assert calc.run([turn(append("src/calc.py", "\n\nHALF = 1\n"))]).code == 0
     unfinished = calc.harness("resume", "--choose", "accept-change")
     assert unfinished.code == 4, unfinished.text
-    assert "Feature #3 is unfinished, and its unproven work is on the branch. The harness" in unfinished.err
+    assert "Feature #3 is unfinished, and its unproven work is on the branch." in unfinished.err
     assert calc.passing() == [1]
     assert calc.run([turn(honest(3))]).code == 0
     assert calc.harness("run", "--feature", "2", agent=[turn(honest(2))]).code == 3

@@ -148,7 +148,7 @@ def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: CalcProject, 
     assert calc.harness("status").code == 0
     ran = calc.run([turn(honest(1), usage(1, 1))])
     assert ran.code == 0, ran.text
-    assert "does not fit" in ran.text
+    assert "does not match this project" in ran.text
     assert (copy_of(calc).parent / "open_session.json.aside").read_text() == text
     assert calc.passing() == [1]
 
