@@ -1,6 +1,9 @@
 """Reports are untrusted: what is no whole JUnit XML file is no report."""
 
+import json
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_harness.verification.runner.testreport import (
     ReportProblem,
+    RunRecorder,
     read_junit,
     report_of,
     worst,
@@ -116,3 +120,30 @@ def test_deep_nesting_costs_nothing(tmp_path: Path) -> None:
     depth = 100_000
     report = read(tmp_path, "<testsuite>" + "<a>" * depth + "</a>" * depth + CASE + "</testsuite>")
     assert report == report_of([("tests/test_a.py::test_x", "passed")])
+
+
+def test_a_test_that_reads_the_pipe_leaves_no_reader_behind(tmp_path: Path) -> None:
+    with RunRecorder(tmp_path) as recorder:
+        taken = os.open(recorder.address, os.O_RDWR)
+        thieves = [threading.Thread(target=os.read, args=(taken, 65536), daemon=True) for _ in range(4)]
+        for each in thieves:
+            each.start()
+        for _ in range(2):
+            time.sleep(0.2)  # all wait; whoever reads a line waits behind the others from then on
+            os.write(taken, b"\n")
+        time.sleep(0.2)
+    assert "witness" not in {each.name for each in threading.enumerate()}
+    while any(each.is_alive() for each in thieves):
+        os.write(taken, b"\n")
+        time.sleep(0.01)
+    os.close(taken)
+
+
+def test_every_line_that_was_written_before_the_end_is_read(tmp_path: Path) -> None:
+    line = json.dumps([1, "session", "x" * 5000]).encode() + b"\n"
+    with RunRecorder(tmp_path) as recorder:
+        pipe = os.open(recorder.address, os.O_WRONLY)
+        for number in range(2, 52):
+            os.write(pipe, line.replace(b"[1,", b"[%d," % number))
+        os.close(pipe)
+    assert len(recorder.sessions) == 50

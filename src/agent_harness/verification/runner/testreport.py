@@ -5,9 +5,10 @@ collected tests never started. It does not count either if the test runner was p
 
 import json
 import os
-import secrets
+import select
 import stat
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -275,28 +276,39 @@ class RunRecorder:
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
         self.sessions: dict[int, RecordedSession] = {}
-        self._end = secrets.token_hex(32).encode()
 
     def __enter__(self) -> Self:
         os.mkfifo(self.address, 0o600)
-        self._pipe = os.open(self.address, os.O_RDWR | os.O_CLOEXEC)
+        self._pipe = os.open(self.address, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._ended, self._end = os.pipe()
         self._thread = threading.Thread(target=self._drain, name="witness", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        os.write(self._pipe, b"\n" + self._end + b"\n")
-        self._thread.join(_WAIT_SECONDS)
+        # not a line in the pipe: a test that reads the pipe could take it away
+        os.close(self._end)
+        self._thread.join()
+        os.close(self._ended)
         os.close(self._pipe)
 
     def _drain(self) -> None:
-        rest = b""
-        while True:
-            *lines, rest = (rest + os.read(self._pipe, 65536)).split(b"\n")
+        ready = select.poll()
+        ready.register(self._pipe, select.POLLIN)
+        ready.register(self._ended, select.POLLIN)
+        rest, until = b"", None
+        while until is None or time.monotonic() < until:
+            found = dict(ready.poll())
+            if self._pipe not in found:
+                return
+            if self._ended in found:
+                until = until or time.monotonic() + _WAIT_SECONDS  # a process that is left may write without end
+            try:
+                *lines, rest = (rest + os.read(self._pipe, 65536)).split(b"\n")
+            except BlockingIOError:  # a test has read it
+                continue
             rest = rest if len(rest) <= _LINE_BYTES else b""
             for line in lines:
-                if line == self._end:
-                    return
                 self._take(line)
 
     def _take(self, line: bytes) -> None:
