@@ -1,6 +1,7 @@
 """No test sees the real home directory, the caller's git settings, an agent's credentials or the network."""
 
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -36,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
     _set_property_profile()
     _keep_to_loopback()
     _hear_signals()
+    _own_temporary_folder(config)
+
+
+def _own_temporary_folder(config: pytest.Config) -> None:
+    """Fixtures of a whole session start pytest too. In the folder of all it would first remove what older runs left."""
+    tempfile.gettempdir()  # for pytest itself, which names its folder later
+    folder = tempfile.mkdtemp(prefix="agent-harness-tests-")
+    os.environ["TMPDIR"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def _hear_signals() -> None:
