@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from agent_harness.errors import HarnessError, Refused, UnsafeTree, UsageError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.git.isolated import IsolatedView
+from agent_harness.kernel.git.joining import tree_with
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import merge_queue
@@ -193,16 +193,7 @@ def _tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[
         )
     found = git.differences(merged.tree, git.tree_of(head))
     # files for which `own` is true stay as they are
-    kept = {path: entry for path, (_, entry) in found.items() if own(path)}
-    if not kept:
-        return merged.tree
-    ordered = sorted(kept.items(), key=lambda pair: pair[1] != ABSENT)  # removals first
-    lines = (f"{entry.mode} {entry.oid or '0' * len(head)}\t".encode() + path + b"\0" for path, entry in ordered)
-    with git.room() as room, IsolatedView(git.repository) as view:
-        index = room.path("reversal")
-        view.call("read-tree", merged.tree, index=index)
-        view.call("update-index", "-z", "--add", "--replace", "--index-info", input=b"".join(lines), index=index)
-        return os.fsdecode(view.call("write-tree", index=index).stdout).strip()
+    return tree_with(git, merged.tree, {path: entry for path, (_, entry) in found.items() if own(path)})
 
 
 def _changed(git: Git, head: str, commit: str, *, free: Collection[str]) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
