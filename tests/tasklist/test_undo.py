@@ -1,6 +1,8 @@
 """``harness undo`` on a task list: one new commit that the proofs of the others have seen; nothing else is touched."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -178,4 +180,34 @@ def test_a_session_whose_task_was_removed_from_the_list_is_no_item(tmp_path: Pat
     document["tasks"] = [job("b")]
     (work.root / "harness-tasks.json").write_text(json.dumps(document))
     refused = work.harness("undo", "S1", "--yes")
-    assert (refused.code, "'S1' is neither a task nor a session" in refused.err) == (2, True), refused
+    assert (refused.code, "Session 1 completed a, which is not in the list" in refused.err) == (2, True), refused
+
+
+KILLED_BEFORE_THE_REF = """
+import os, signal
+from agent_harness.cli import tasklist
+from agent_harness.kernel.git import Git
+
+move = Git.update_ref
+
+def killed(self, *words, **more):
+    if more.get("message") == "agent-harness: landed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return move(self, *words, **more)
+
+Git.update_ref = killed
+tasklist.open_list().undo("b", say=print)
+"""
+
+
+def test_an_undo_that_is_killed_among_the_files_and_committed_by_a_person_is_verified_again(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"), job("b"))
+    worked(work, 'echo 1 > "$HARNESS_TASK_ID.txt"\n')
+    ran = subprocess.run([sys.executable, "-c", KILLED_BEFORE_THE_REF], cwd=work.root, capture_output=True, check=False)
+    assert ran.returncode == -9, ran.stderr
+    assert not (work.root / "b.txt").exists()
+    work.repo.git("commit", "-qam", "mine")
+    ran = work.harness("run", "--agent", work.agent("exit 9\n"))
+    assert "b: reopened (undoing b was interrupted, but not proven)" in ran.out, ran
+    assert (ran.code, work.statuses()[0]) == (1, "completed")
+    assert work.statuses()[1] != "completed"

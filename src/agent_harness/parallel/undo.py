@@ -38,12 +38,15 @@ def named(path: str, what: str, id_of: Callable[[str], str | None], *, kind: str
     word = what.strip()
     if item := id_of(word):
         return item
-    items = [item for each in _of_session(path, word) if (item := id_of(each))]
+    items = _of_session(path, word)
     if items[1:]:
         said = f"Session {word[1:]} completed several {kind}s, so name one of them: {', '.join(items)}"
         raise UsageError(said, hint=f"harness undo {items[0]}")
+    if items and (item := id_of(items[0])):
+        return item
     if items:
-        return items[0]
+        said = f"Session {word[1:]} completed {items[0]}, which is not in the list"
+        raise UsageError(said, hint="harness log sessions")
     _refuse_undo(path, word)
     hint = f"harness undo {example}  # or harness undo S8"
     raise UsageError(f"{what!r} is neither a {kind} nor a session", hint=hint)
@@ -212,12 +215,21 @@ def _changed(git: Git, head: str, commit: str, *, free: Collection[str]) -> dict
 # ---- decide, move, follow --------------------------------------------------------------------------------------------
 
 
-def carry_out(git: Git, found: Reversal, follow: Callable[[], None], *, record: str | None, verdicts: str) -> None:
+def carry_out(
+    git: Git,
+    found: Reversal,
+    follow: Callable[[], None],
+    *,
+    record: str | None,
+    verdicts: str,
+    first: Callable[[], None] = lambda: None,
+) -> None:
     """Record the decision, move the branch, and let the protocol ``follow``. The caller deletes the record (``over``).
 
-    If the branch cannot move, delete the record and raise the error. Then nothing has changed."""
+    ``first`` is called before the move. If the branch cannot move, delete the record and raise the error."""
     if record is not None:
         files.write_json(record, {"v": 1, **asdict(found)})
+    first()
     try:
         if not found.has_moved(git):
             merge_queue.move(git, found.branch, found.head, found.commit)

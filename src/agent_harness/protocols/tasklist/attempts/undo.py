@@ -7,7 +7,7 @@ If an undo is killed, the same command or the next session completes the undo. S
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import Busy, Refused, UnsafeTree, VerificationFailed
+from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, VerificationFailed
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import undo as shared
@@ -188,14 +188,28 @@ def _finalize(caller: "Caller", git: Git, found: Reversal) -> None:
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
     task = caller.find(change.state, found.item)
 
+    checked = proven.checked(caller.layout).get(task.id)
+
     def follow() -> None:
-        proven.forget(caller.layout, task.id)
         lifecycle.take_back(task)
         change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
         change.touch(task)
 
     record, verdicts = proven.reversal_path(caller.layout), proven.ledger(caller.layout)
-    shared.carry_out(git, found, follow, record=record, verdicts=verdicts)
+    try:
+        # without a proof before the files change: after a kill at any moment, the task's check runs again
+        shared.carry_out(
+            git,
+            found,
+            follow,
+            record=record,
+            verdicts=verdicts,
+            first=lambda: proven.forget(caller.layout, task.id),
+        )
+    except HarnessError:
+        if not found.has_moved(git):
+            proven.prove(caller.layout, change.state, task.id, only=checked)
+        raise
 
 
 # ---- after a kill ----------------------------------------------------------------------------------------------------
