@@ -1,6 +1,8 @@
 """``harness undo`` on a task list: one new commit that the proofs of the others have seen; nothing else is touched."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +149,65 @@ def test_an_undo_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
     again = undone(work, "b")
     assert (again["commit"], again["head"], work.repo.head) == (first["commit"], plan["head"], first["commit"])
     assert (work.statuses(), work.repo.status()) == (["completed", "pending"], [])
+
+
+@pytest.mark.scenario
+def test_an_undo_that_cannot_be_completed_leaves_the_grade_of_the_task(tmp_path: Path) -> None:
+    """A person's file is in the way: nothing was undone, and a task that is only checked does not become proven."""
+    work = project(tmp_path, job("a"), job("b"))
+    worked(work, 'echo 1 > "$HARNESS_TASK_ID.txt"\n')
+    graded = proven.checked(work.layout)
+    assert "b" in graded
+    plan = json.loads(work.harness("undo", "b", "--dry-run", "--json").out)
+    tree = work.repo.git("rev-parse", f"{plan['accepted_at']}^^{{tree}}")
+    branch, commit = work.repo.git("symbolic-ref", "HEAD"), work.repo.git("commit-tree", tree, "-p", "HEAD", "-m", "x")
+    record = {"v": 1, "item": "b", "what": "b", "branch": branch, "head": plan["head"], "commit": commit}
+    record |= {"of": None, "told": "", "tests": []}
+    path = Path(proven.ledger(work.layout)).with_name("undo.json")
+    path.write_text(json.dumps(record))
+    (work.root / "b.txt").write_text("mine\n")
+    ran = work.harness("run", "--agent", work.agent("exit 9\n"))
+    assert "b: left (undoing b was interrupted: uncommitted files block the merge" in ran.out, ran
+    assert (work.statuses(), work.repo.head, path.exists()) == (["completed", "completed"], plan["head"], False)
+    assert proven.checked(work.layout) == graded
+    assert (work.root / "b.txt").read_text() == "mine\n"
+
+
+def test_a_session_whose_task_was_removed_from_the_list_is_no_item(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"))
+    worked(work, 'echo 1 > "$HARNESS_TASK_ID.txt"\n')
+    document = json.loads(work.text)
+    document["tasks"] = [job("b")]
+    (work.root / "harness-tasks.json").write_text(json.dumps(document))
+    refused = work.harness("undo", "S1", "--yes")
+    assert (refused.code, "Session 1 completed a, which is not in the list" in refused.err) == (2, True), refused
+
+
+KILLED_BEFORE_THE_REF = """
+import os, signal
+from agent_harness.cli import tasklist
+from agent_harness.kernel.git import Git
+
+move = Git.update_ref
+
+def killed(self, *words, **more):
+    if more.get("message") == "agent-harness: landed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return move(self, *words, **more)
+
+Git.update_ref = killed
+tasklist.open_list().undo("b", say=print)
+"""
+
+
+def test_an_undo_that_is_killed_among_the_files_and_committed_by_a_person_is_verified_again(tmp_path: Path) -> None:
+    work = project(tmp_path, job("a"), job("b"))
+    worked(work, 'echo 1 > "$HARNESS_TASK_ID.txt"\n')
+    ran = subprocess.run([sys.executable, "-c", KILLED_BEFORE_THE_REF], cwd=work.root, capture_output=True, check=False)
+    assert ran.returncode == -9, ran.stderr
+    assert not (work.root / "b.txt").exists()
+    work.repo.git("commit", "-qam", "mine")
+    ran = work.harness("run", "--agent", work.agent("exit 9\n"))
+    assert "b: reopened (undoing b was interrupted, but not proven)" in ran.out, ran
+    assert (ran.code, work.statuses()[0]) == (1, "completed")
+    assert work.statuses()[1] != "completed"

@@ -13,6 +13,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import Pushed
+from agent_harness.kernel.git.objects import TreeEntry, index_lines
 from agent_harness.kernel.redact import redact
 
 
@@ -40,6 +41,18 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
         raise GitFailed("merge-tree", done.returncode, done.stderr.decode("utf-8", "replace"))
     tree, *files = [os.fsdecode(each) for each in done.stdout.split(b"\0") if each]
     return Merged(tree=tree, conflicts=tuple(dict.fromkeys(files)) if done.returncode else ())
+
+
+def tree_with(git: Git, commit: str, entries: Mapping[bytes, TreeEntry]) -> str:
+    """Return the commit's tree with these entries. ``ABSENT`` removes a file."""
+    if not entries:
+        return git.tree_of(commit)
+    with git.room() as room, git.view() as view:
+        index = room.path("tree")
+        view.call("read-tree", commit, index=index)
+        words = ("update-index", "-z", "--add", "--replace", "--index-info")
+        view.call(*words, input=index_lines(entries, len(commit)), index=index)
+        return view.call("write-tree", index=index).stdout.strip().decode()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -138,6 +138,13 @@ class TreeEntry(NamedTuple):
 
 ABSENT = TreeEntry("000000", "")
 """Value that stands for a missing tree entry."""
+
+
+def index_lines(entries: Mapping[bytes, TreeEntry], digits: int) -> bytes:
+    """Return input for ``git update-index -z --index-info``. ``digits`` is the length of an object id."""
+    # removals come first, so that a file can replace a folder
+    ordered = sorted(entries.items(), key=lambda pair: pair[1] != ABSENT)
+    return b"".join(f"{entry.mode} {entry.oid or '0' * digits}\t".encode() + path + b"\0" for path, entry in ordered)
 
 
 class Objects:

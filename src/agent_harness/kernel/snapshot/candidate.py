@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed, Head
 from agent_harness.kernel.git import status as walk
-from agent_harness.kernel.git.objects import ABSENT, FOLDER
+from agent_harness.kernel.git.objects import ABSENT, FOLDER, index_lines
 from agent_harness.kernel.git.operation_lock import install_index
 from agent_harness.kernel.snapshot.operation import (
     Operation,
@@ -231,9 +231,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
     if lines:
-        nothing = "00" * operation.id_bytes()
-        ordered = sorted(lines.items(), key=lambda pair: pair[1] != ABSENT)  # a file may take a folder's place
-        text = walk.joined(f"{entry.mode} {entry.oid or nothing}\t".encode() + path for path, entry in ordered)
+        text = index_lines(lines, 2 * operation.id_bytes())
         operation.view.call("update-index", "-z", "--index-info", input=text, index=index)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent_harness.errors import ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.locate import operation_under_way
-from agent_harness.kernel.git.objects import ABSENT, TreeEntry
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry, index_lines
 from agent_harness.kernel.git.operation_lock import await_lock
 from agent_harness.kernel.git.status import shown
 
@@ -160,13 +160,8 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
     changed = git.differences(old, new)
     written = {path: after for path, (before, after) in changed.items() if known.get(path, "") == before.oid}
-    removed = b"0 " + b"0" * len(old) + b"\t"
-    lines = [
-        removed + path if written[path] == ABSENT else f"{written[path].mode} {written[path].oid}\t".encode() + path
-        for path in already_there(git, written)
-    ]
-    if lines:
-        git.run("update-index", "-z", "--index-info", input=b"\0".join(lines) + b"\0")
+    if found := {path: written[path] for path in already_there(git, written)}:
+        git.run("update-index", "-z", "--index-info", input=index_lines(found, len(old)))
         git.run("update-index", "-q", "--refresh", check=False)
 
 

@@ -466,14 +466,14 @@ class FeatureProject:
 
     def accepted(self, what: str) -> str:
         """Return the name of the accepted feature that ``what`` (such as ``3`` or ``S8``) identifies."""
-        from agent_harness.protocols.features.people import undo
+        from agent_harness.protocols.features.work import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
         """Revert an accepted feature with one new commit."""
         owner.refuse_agents(self._project.layout.root, "harness undo")
-        from agent_harness.protocols.features.people import undo
+        from agent_harness.protocols.features.work import undo
 
         left = undo.interrupted(self._project, what)
         with self._finalized():

@@ -1,1 +1,1 @@
-"""Actions of a person: verify features, take over, abort, answer questions, measure health, maintain and undo."""
+"""Actions of a person: verify features, take over, abort, answer questions, measure health and maintain."""

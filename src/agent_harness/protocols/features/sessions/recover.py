@@ -32,9 +32,9 @@ def recover(project: Project) -> JsonObject | None:
     project.store.clear_places()
     project.store.sweep()
     if (left_open := project.store.reversal()) and os.path.lexists(left_open):
-        from agent_harness.protocols.features.work import undo_steps
+        from agent_harness.protocols.features.work import undo
 
-        undo_steps.finish(project)
+        undo.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
         project.say(f"The session record of another repository at this path was renamed to {_set_aside(project)}.")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from agent_harness.errors import UnsafeTree
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import DETACHED, Git, GitFailed, Head
-from agent_harness.kernel.git.objects import ABSENT, TreeEntry
+from agent_harness.kernel.git.joining import tree_with
+from agent_harness.kernel.git.objects import ABSENT, TreeEntry, index_lines
 from agent_harness.kernel.git.status import parents, shown
 from agent_harness.protocols.tasklist.attempts.attempt import (
     Attempt,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 
 CANDIDATE_REFS = "refs/harness/candidates"
-PUT = ("update-index", "-z", "--add", "--replace", "--index-info")
 EMPTY_BLOBS = (
     "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -113,7 +113,7 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
             raise UnsafeTree(f"the branch {head.branch} no longer points to a commit", hint="git log --all --oneline")
         committed = frozenset(git.differences(attempt.base, head.commit))
         full_tree = git.tree_of(full)
-        kept, tree = _apart(attempt, full, full_tree, head)
+        kept, tree = _apart(attempt, full, head)
         changes = git.differences(head.tree, tree) if tree != head.tree else {}
         yield AttemptWork(attempt, full, full_tree, head, tree, changes, kept, committed)
 
@@ -133,7 +133,7 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
         place.git.update_ref(ref, None)
 
 
-def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
+def _apart(attempt: Attempt, full: str, head: Head) -> tuple[frozenset[bytes], str]:
     """Return the user's own changed files, and the git tree to commit without these changes."""
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
@@ -146,13 +146,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
         for path, (now, entry) in found.items()
         if path in kept or (attempt.place.is_ours(path) and now != ABSENT)
     }
-    if not wanted:
-        return kept, full_tree
-    with git.room() as room, git.view() as view:
-        index = room.path("task")
-        view.call("read-tree", full, index=index)
-        view.call(*PUT, input=_lines(wanted, full), index=index)
-        return kept, view.call("write-tree", index=index).stdout.strip().decode()
+    return kept, tree_with(git, full, wanted)
 
 
 # ---- the index and the branch ----------------------------------------------------------------------------------------
@@ -166,7 +160,7 @@ def _stage(work: AttemptWork, commit: str) -> None:
     missing = [path for path in work.attempt.staged if path not in found and work.is_theirs(path)]
     wanted |= {path: work.attempt.staged[path] for path in missing}
     if wanted:
-        git.run(*PUT, input=_lines(wanted, commit))
+        git.run("update-index", "-z", "--add", "--replace", "--index-info", input=index_lines(wanted, len(commit)))
         git.run("update-index", "-q", "--refresh", check=False)
 
 
@@ -188,13 +182,6 @@ def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> 
     if path not in work.attempt.staged and now.oid in EMPTY_BLOBS and said == ABSENT:
         return now  # `git add -N`
     return work.attempt.staged.get(path, said)
-
-
-def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
-    # removals come first, so that a file can replace a folder
-    ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
-    nothing = "0" * len(commit)
-    return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
 
 
 def _advance(work: AttemptWork, commit: str) -> None:

@@ -249,7 +249,8 @@ def confirm(caller: "Caller") -> list[JsonObject]:
     left = {each["task_id"]: each["reason"] for each in ended if each["action"] == "left"}
     found = proven.unproven(caller.layout, caller.store.read())
     looked_at = [_confirm(caller, task.id, left.get(task.id)) for task in found]
-    return [*(each for each in ended if each["action"] != "left"), *looked_at]
+    again = {each["task_id"] for each in looked_at}
+    return [*(each for each in ended if each["task_id"] not in again), *looked_at]
 
 
 def _confirm(caller: "Caller", task_id: str, interrupted: str | None) -> JsonObject:

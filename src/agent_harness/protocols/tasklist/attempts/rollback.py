@@ -318,10 +318,8 @@ def evidence(caller: "Caller", task: "Task") -> AttemptEvidence:
     )
 
 
-def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    form = "--format=%(refname)%00%(objectname)%00%(subject)"
-    rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
-    return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
+def _rescues(git: Git, task_id: str) -> list[snapshot.KeptRef]:
+    return sorted(snapshot.kept_refs(git, f"{ref_folder(RESCUE_REFS, task_id)}/"))
 
 
 def rescues_of(caller: "Caller", task: "Task") -> list[str]:
@@ -330,11 +328,11 @@ def rescues_of(caller: "Caller", task: "Task") -> list[str]:
     if attempt is None:
         return []
     own = attempt.snapshot.commit
-    found = rescue_refs(attempt.place.git, task.id)
+    found = _rescues(attempt.place.git, task.id)
     # another list's task with the same id has another baseline
-    return [ref for ref, (commit, subject) in found.items() if commit == own or subject == f"{BEFORE}{own}"]
+    return [each.ref for each in found if each.commit == own or each.subject == f"{BEFORE}{own}"]
 
 
 def _next_number(git: Git, task_id: str) -> int:
-    numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in rescue_refs(git, task_id)]
+    numbers = [each.ref.rpartition("/")[2].partition("-")[0] for each in _rescues(git, task_id)]
     return max((int(each) for each in numbers if each.isdecimal()), default=0) + 1

@@ -1,29 +1,22 @@
-"""Undo of a completed task by the user: one new commit reverts the task's work, and the task is open again.
+"""Undo of a completed task: what differs from the undo of other items (``parallel/undo.py``).
 
-    plan       reverts the changes of the task's attempt on top of the present HEAD, as git objects only
-    judge      runs the checks of the completed tasks on that commit, in a separate checkout
-    finalize   records the undo, removes the task's proof, moves the branch, and updates the state and the ledger
-
-The harness refuses an undo, and changes nothing, in five cases. A completed task depends on the undone task. The undo
-breaks another task's check. Later work changed the same lines. The undo would overwrite the user's files. A session is
-running. An undo cannot be undone. If an undo is killed, the same command or the next session completes the undo.
-Source: ``faces.md`` F-STORY-2."""
+No other completed task may depend on the task, and no session may be running. The checks of the other completed tasks
+run on the undo's commit: a check that the commit breaks refuses the undo. Then the task is open again, without a proof.
+If an undo is killed, the same command or the next session completes the undo. Source: ``faces.md`` F-STORY-2."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, UsageError, VerificationFailed
+from agent_harness.errors import Busy, HarnessError, Refused, UnsafeTree, VerificationFailed
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import merge_queue, undo_commit
-from agent_harness.parallel.undo_commit import Reversal
+from agent_harness.parallel import undo as shared
+from agent_harness.parallel.undo import Reversal, UndoPlan
 from agent_harness.protocols.tasklist import lifecycle, proven, selection
 from agent_harness.protocols.tasklist.attempts import validation
 from agent_harness.protocols.tasklist.attempts.attempt import AttemptTree, place_of
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import WORKTREE
-from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.judge import run_at
@@ -39,50 +32,16 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskUndo:
-    task: "Task"
-    verdict: ClaimVerdict  # by which it was accepted
-    place: AttemptTree
-    branch: str
-    head: str
-    commit: str  # the new commit, on no branch yet
-    commits: tuple[JsonObject, ...]  # the reverted ones, the newest first
-    paths: tuple[str, ...]
-    checks: tuple["Task", ...]  # tasks whose checks run on it, those of the same files first
-
-    def as_record(self) -> JsonObject:
-        return {
-            "task_id": self.task.id,
-            "session": self.verdict.session,
-            "accepted_at": self.verdict.commit,
-            "commits": [*self.commits],
-            "paths": [*self.paths],
-            "checks": [task.id for task in self.checks],
-            "head": self.head,
-        }
-
-
-def named(caller: "Caller", what: str) -> str:
+def _named(caller: "Caller", what: str) -> str:
     """Return the task id for ``what``, which is a task id or the name of a session."""
-    word, state, path = what.strip(), caller.store.read(), proven.ledger(caller.layout, make=False)
-    if word in state.by_id:
-        return word
-    if items := undo_commit.of_session(path, word):
-        if len(items) == 1:
-            return items[0]
-        raise UsageError(
-            f"Session {word[1:]} completed several tasks, so name one of them: {', '.join(items)}",
-            hint=f"harness undo {items[0]}",
-        )
-    undo_commit.refuse_undo(path, word)
-    raise UsageError(f"{what!r} is neither a task nor a session", hint="harness undo task-001  # or harness undo S8")
+    known, path = caller.store.read().by_id, proven.ledger(caller.layout, make=False)
+    return shared.named(path, what, lambda word: word if word in known else None, kind="task", example="task-001")
 
 
 def asked(caller: "Caller", what: str) -> str:
     """Return the id of the task to undo. Raise ``Refused`` for an open task."""
-    task_id = named(caller, what)
-    if undo_commit.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
+    task_id = _named(caller, what)
+    if shared.decided(proven.reversal_path(caller.layout)) is None:  # else a killed one is completed first
         _refuse_open(caller.store.read().by_id[task_id])
     return task_id
 
@@ -91,60 +50,42 @@ def undo(caller: "Caller", what: str, *, dry_run: bool, say: Callable[[str], Non
     """Undo a completed task with a new commit. With ``dry_run``, only print the changes."""
     if not dry_run and (ended := _ended(caller, what)):
         return ended
-    plan = _planned(caller, named(caller, what))
-    for each in plan.commits:
-        say(f"{plan.task.id}: {str(each['commit'])[:10]} {each['subject']}")
+    state = caller.store.read()
+    task, place, plan = _planned(caller, state, _named(caller, what))
+    git, found, verdict = place.git, plan.found, plan.verdict
+    listed = git.commits_between(verdict.base, str(verdict.commit))  # the newest first
+    for each in listed:
+        say(f"{task.id}: {each.sha[:10]} {each.subject}")
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
     say(f"{len(plan.paths)} file{'s' if plan.paths[1:] else ''} will change: {first}")
-    if plan.checks:
-        say(
-            f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result of "
-            "the undo."
-        )
+    checks = [*_checks(git, state, task, plan.paths)]
+    if checks:
+        many = f"{len(checks)} completed task{'s' if checks[1:] else ''}"
+        say(f"The checks of {many} run on the result of the undo.")
+    record: JsonObject = {"task_id": task.id, "session": verdict.session, "accepted_at": verdict.commit}
+    record |= {"commits": [{"commit": each.sha, "subject": each.subject} for each in listed]}
+    record |= {"paths": [*plan.paths], "checks": [each.id for each in checks], "head": found.head}
     if dry_run:
-        return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
-    unclear = _judged(caller, plan, say)
-    _finalize(caller, plan)
-    say(f"Undid {plan.task.id}: {plan.commit[:10]}. The task is open again.")
-    return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": "harness status"}
+        return {**record, "undone": False, "unclear": [], "next": f"harness undo {what}"}
+    unclear = _judged(Git(place.folder), found, checks, state.config.sandbox, say)
+    _finalize(caller, git, found)
+    say(f"Undid {task.id}: {found.commit[:10]}. The task is open again.")
+    return {**record, "undone": True, "unclear": unclear, "commit": found.commit, "next": "harness status"}
 
 
 # ---- plan ------------------------------------------------------------------------------------------------------------
 
 
-def _planned(caller: "Caller", task_id: str) -> TaskUndo:
-    state = caller.store.read()
+def _planned(caller: "Caller", state: "State", task_id: str) -> tuple["Task", AttemptTree, UndoPlan]:
     _refuse_at_work(state, caller.store.now())
     task, place = caller.find(state, task_id), place_of(caller)
     if place is None:
         raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
-    branch, head = undo_commit.stands_on(git)
+    on = shared.stands_on(git)
     verdict = _completed(caller, git, state, task)
-    until, since = str(verdict.commit), undo_commit.before(git, verdict)
-    tree = undo_commit.tree_without(git, head, since=since, until=until, own=place.is_ours)
-    message = f"harness: take back [{task.id}] {task.title}\n\nThis reverts it: {until}\n"
-    if tree != git.tree_of(head):
-        commit = git.commit_tree(tree, [head], message)
-    elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
-        head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
-    else:
-        raise Refused(
-            f"Nothing to undo: the changes made in commit {until[:10]} no longer exist", hint=f"harness diff {task_id}"
-        )
-    changed = undo_commit.changed_by(git, head, commit, own=place.is_ours)
-    listed = git.commits_between(since, until)
-    return TaskUndo(
-        task=task,
-        verdict=verdict,
-        place=place,
-        branch=branch,
-        head=head,
-        commit=commit,
-        commits=tuple({"commit": each.sha, "subject": each.subject} for each in listed),
-        paths=changed.paths,
-        checks=tuple(_checks(git, state, task, changed.paths)),
-    )
+    message = f"harness: take back [{task.id}] {task.title}\n\nThis reverts it: {verdict.commit}\n"
+    return task, place, shared.planned(git, verdict, message, what=task.id, on=on, own=place.is_ours)
 
 
 def _refuse_at_work(state: "State", now: "datetime") -> None:
@@ -167,7 +108,7 @@ def _completed(caller: "Caller", git: Git, state: "State", task: "Task") -> Clai
     if standing:
         said = f"{', '.join(standing[:_MOST_NAMED])} depends on {task.id} and is completed"
         raise Refused(said, hint=f"harness undo {standing[0]}  # then undo {task.id}", dependants=standing)
-    verdict = undo_commit.accepted(git, proven.ledger(caller.layout, make=False), task.id)
+    verdict = shared.accepted(git, proven.ledger(caller.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
         raise Refused(f"No commit of {task.id} is recorded on this branch", hint=hint)
@@ -197,32 +138,31 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 # ---- verify ----------------------------------------------------------------------------------------------------------
 
 
-def _judged(caller: "Caller", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
+def _judged(git: Git, found: Reversal, checks: list["Task"], sandbox: object, say: Callable[[str], None]) -> list[str]:
     """Run other tasks' checks on the undo's commit. Raise ``VerificationFailed`` if the undo breaks a check.
     Return the ids of tasks whose check also fails without the undo."""
-    git, sandbox = Git(plan.place.folder), caller.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     together: dict[tuple[str | None, float], tuple[CommandCheck, list[str]]] = {}
-    for task in plan.checks:
+    for task in checks:
         key = (task.validation_command, task.timeout_seconds)
         together.setdefault(key, (validation.check_of(task, terms), []))[1].append(task.id)
     unclear: list[str] = []
     for check, names in together.values():
         say(f"Running the check of {', '.join(names[:_MOST_NAMED])}...")
-        found = run_at(git, plan.commit, check)
-        if found.accepted:
+        ran = run_at(git, found.commit, check)
+        if ran.accepted:
             continue
-        if run_at(git, plan.head, check).accepted:
-            raise _broken(plan, names, found.output)
+        if run_at(git, found.head, check).accepted:
+            raise _broken(found.item, names, ran.output)
         say("The check also fails without the undo, so this failure does not count.")
         unclear += names
     return unclear
 
 
-def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed:
+def _broken(task_id: str, names: list[str], output: str) -> VerificationFailed:
     shown = ", ".join(names[:_MOST_NAMED])
     return VerificationFailed(
-        f"{plan.task.id} was not undone: the check of {shown} would fail",
+        f"{task_id} was not undone: the check of {shown} would fail",
         hint=f"harness undo {names[0]}  # first",
         broken=names,
         tail=validation.tail_of(output),
@@ -232,45 +172,44 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 # ---- settle ----------------------------------------------------------------------------------------------------------
 
 
-def _finalize(caller: "Caller", plan: TaskUndo) -> None:
-    path = proven.reversal_path(caller.layout)
-    found = Reversal(
-        item=plan.task.id,
-        what=plan.task.id,
-        branch=plan.branch,
-        head=plan.head,
-        commit=plan.commit,
-        of=plan.verdict.n,
-    )
-
+def _finalize(caller: "Caller", git: Git, found: Reversal) -> None:
     def act(change: "TaskListChange") -> None:
         _refuse_at_work(change.state, change.now)
-        task = caller.find(change.state, plan.task.id)
-        if task.status != plan.task.status:
+        task = caller.find(change.state, found.item)
+        if task.status != "completed":
             raise Busy(f"{task.id} became {task.status} during the undo", hint="harness status")
-        undo_commit.decide(path, found)
-        _carry_out(caller, change, plan.place.git, found)
+        _carry_out(caller, change, git, found)
 
     # under the lock, so that no task starts meanwhile
     caller.store.change(act)
-    undo_commit.over(path)
+    shared.over(proven.reversal_path(caller.layout))
 
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
     task = caller.find(change.state, found.item)
-    # every step can be repeated after a crash
-    proven.forget(caller.layout, task.id)
+
+    checked = proven.checked(caller.layout).get(task.id)
+
+    def follow() -> None:
+        lifecycle.take_back(task)
+        change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
+        change.touch(task)
+
+    record, verdicts = proven.reversal_path(caller.layout), proven.ledger(caller.layout)
     try:
-        if not found.has_moved(git):
-            merge_queue.move(git, found.branch, found.head, found.commit)
+        # without a proof before the files change: after a kill at any moment, the task's check runs again
+        shared.carry_out(
+            git,
+            found,
+            follow,
+            record=record,
+            verdicts=verdicts,
+            first=lambda: proven.forget(caller.layout, task.id),
+        )
     except HarnessError:
-        proven.prove(caller.layout, change.state, task.id)
-        undo_commit.over(proven.reversal_path(caller.layout))
+        if not found.has_moved(git):
+            proven.prove(caller.layout, change.state, task.id, only=checked)
         raise
-    lifecycle.take_back(task)
-    ledger.write(proven.ledger(caller.layout), found.line())
-    change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
-    change.touch(task)
 
 
 # ---- after a kill ----------------------------------------------------------------------------------------------------
@@ -278,10 +217,10 @@ def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reve
 
 def _ended(caller: "Caller", what: str) -> JsonObject | None:
     """Complete an interrupted undo. Return the answer if ``what`` names the undone task, otherwise ``None``."""
-    found = undo_commit.decided(proven.reversal_path(caller.layout))
+    found = shared.decided(proven.reversal_path(caller.layout))
     if found is None:
         return None
-    is_same = found.item == named(caller, what)
+    is_same = found.item == _named(caller, what)
     finish(caller)
     place = place_of(caller)
     if not (is_same and place and found.has_moved(place.git)):
@@ -293,7 +232,7 @@ def _ended(caller: "Caller", what: str) -> JsonObject | None:
 def finish(caller: "Caller") -> list[JsonObject]:
     """Complete an interrupted undo unless a task is in progress. Return the result, or an empty list."""
     path = proven.reversal_path(caller.layout)
-    found = undo_commit.decided(path)
+    found = shared.decided(path)
     if found is None:
         return []
     place = place_of(caller)
@@ -302,12 +241,10 @@ def finish(caller: "Caller") -> list[JsonObject]:
     def act(change: "TaskListChange") -> JsonObject | None:
         task = change.state.by_id.get(found.item)
         git = place.git if place else None
-        has_moved = git is not None and found.has_moved(git)
-        is_here = git is not None and (git.branch(), git.head()) == (found.branch, found.head)
-        if task is not None and git is not None and (has_moved or is_here):
+        if task is not None and git is not None and found.can_go_on(git):
             if selection.in_progress(change.state):
                 return None
-            if not (has_moved and _is_settled(git, task, found)):
+            if not (found.has_moved(git) and _is_settled(git, task, found)):
                 _carry_out(caller, change, git, found)
             said = f"undoing {found.what} was interrupted, and is now complete (commit {found.commit[:7]})"
             return answer | {"action": "reopened", "reason": said}
@@ -319,7 +256,7 @@ def finish(caller: "Caller") -> list[JsonObject]:
         done = answer | {"action": "left", "reason": f"undoing {found.what} was interrupted: {error.message}"}
     if done is None:
         return []
-    undo_commit.over(path)
+    shared.over(path)
     caller.store.note("RECOVERY", f'action="{done["action"]}" reason="{done["reason"]}"', task=found.item)
     return [done]
 
