@@ -44,6 +44,14 @@ def member(name: str, read: Callable[[object], T], holder: str = "raw") -> T:
     return property(lambda self: read(getattr(self, holder).get(name)))  # type: ignore[return-value]  # T, when it is read
 
 
+def text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def json_object(value: object) -> JsonObject | None:
     return value if isinstance(value, dict) else None
 
