@@ -10,11 +10,11 @@ import os
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import json_object, member, members_of, objects_in, texts
-from agent_harness.kernel.lease import Lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.lease import Lease
 
 
 VERSION = 2
@@ -211,6 +211,8 @@ class Task:
     @property
     def lease(self) -> Lease | None:
         """Lease of the task's claim, or ``None`` without a readable expiry time."""
+        from agent_harness.kernel.lease import Lease
+
         ends = self.lease_expires_at
         if ends is None:
             return None
