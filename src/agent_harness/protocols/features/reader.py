@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_harness.kernel import files, trusted_state
-from agent_harness.kernel.json import JsonObject, text, whole
+from agent_harness.kernel.json import JsonObject, json_object, members_of, text, whole
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
@@ -102,7 +102,7 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
+    feature, tokens = row.get("feature_id"), json_object(row.get("tokens_used"))
     return PastSession(
         number=whole(row.get("session_id")),
         item=None if feature is None else str(feature),
@@ -171,7 +171,7 @@ def asked_question(found: records.Question) -> AskedQuestion:
 
 
 def _money(costs: records.CostRecord) -> Money:
-    budgets = records.json_object(costs.record.get("budgets")) or {}
+    budgets = members_of(costs.record.get("budgets"))
     sessions = records.number(costs.cumulative.get("total_sessions"))
     return Money(
         spent_usd=costs.total_usd,
