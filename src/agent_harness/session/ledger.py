@@ -24,7 +24,7 @@ from itertools import islice, takewhile
 
 from agent_harness.errors import Busy, HarnessError
 from agent_harness.kernel import clock, digest, files, journal, lock
-from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.json import JsonObject, jsontext, members_of, objects_in, text, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,15 +82,15 @@ class VerdictStep:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
         return cls(
-            step=_text(record.get("step")) or "",
-            result=_text(record.get("result")) or "",
-            name=_text(record.get("name")),
-            command=_text(record.get("command")),
-            exit=_whole(record.get("exit")),
-            passed=_whole(record.get("passed")),
-            failed=_whole(record.get("failed")),
+            step=text(record.get("step")) or "",
+            result=text(record.get("result")) or "",
+            name=text(record.get("name")),
+            command=text(record.get("command")),
+            exit=whole(record.get("exit")),
+            passed=whole(record.get("passed")),
+            failed=whole(record.get("failed")),
             seconds=_number(record.get("seconds")),
-            log=_text(record.get("log")),
+            log=text(record.get("log")),
         )
 
 
@@ -159,16 +159,8 @@ class ClaimVerdict:
         return {**members, **self.rest, "prev": self.prev}
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -176,18 +168,17 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _steps(value: object) -> tuple[VerdictStep, ...]:
-    found = value if isinstance(value, list) else []
-    return tuple(VerdictStep.from_record(each) for each in found if isinstance(each, dict))
+    return tuple(VerdictStep.from_record(each) for each in objects_in(value))
 
 
 def _tools(value: object) -> dict[str, str]:
-    return {str(name): str(each) for name, each in value.items()} if isinstance(value, dict) else {}
+    return {str(name): str(each) for name, each in members_of(value).items()}
 
 
 _PARSERS = {
-    **dict.fromkeys(("item", "verdict", "id", "at", "agent", "model", "base", "candidate", "commit"), _text),
-    **dict.fromkeys(("red_base", "isolation", "sandbox", "grade", "basis", "by", "word", "prev"), _text),
-    **dict.fromkeys(("n", "session", "attempt", "regressions_total", "of"), _whole),
+    **dict.fromkeys(("item", "verdict", "id", "at", "agent", "model", "base", "candidate", "commit"), text),
+    **dict.fromkeys(("red_base", "isolation", "sandbox", "grade", "basis", "by", "word", "prev"), text),
+    **dict.fromkeys(("n", "session", "attempt", "regressions_total", "of"), whole),
     **dict.fromkeys(("claim", "codes", "regressions", "flaky"), _texts),
     **dict.fromkeys(("cost_usd", "seconds"), _number),
     "steps": _steps,

@@ -16,7 +16,7 @@ from datetime import datetime
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.journal import Follower, News
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, text, texts, whole
 from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
 from agent_harness.session.needs import Need
 from agent_harness.session.status_summary import (
@@ -547,9 +547,8 @@ def clock_text(seconds: float) -> str:
 
 def span(seconds: float) -> str:
     """Return a duration in seconds as rounded text, such as ``8 s``, ``12 min`` or ``3 h 05``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
+    if round(seconds) < 60:
+        return f"{round(seconds)} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
 
@@ -561,21 +560,9 @@ def _short(count: int) -> str:
 # ---- members of a record, read safely whatever they are
 
 
-def text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def models(value: object) -> str | None:
     """Return a model name or a list of model names as text."""
     return ", ".join(texts(value)) or text(value)
-
-
-def texts(value: object) -> tuple[str, ...]:
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
-
-
-def whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def amount(value: object) -> float | None:
@@ -587,7 +574,7 @@ def amount(value: object) -> float | None:
 _NOW = {
     **dict.fromkeys(("item", "run", "step", "model", "title", "phase", "agent"), text),
     **dict.fromkeys(("since", "began", "until", "seen"), clock.parse),
-    **dict.fromkeys(("last", "can"), texts),
+    **dict.fromkeys(("last", "can"), lambda value: tuple(texts(value))),
     **dict.fromkeys(("session", "turn"), whole),
     "cost_usd": amount,
 }

@@ -20,6 +20,8 @@ import stat
 import time
 from contextlib import suppress
 
+from agent_harness.kernel.json import dollars, members_of, objects_in
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,12 +138,12 @@ def agents(found: JsonObject | None) -> int:
     return len(workers(found)) if found and found.get("alive") else 0
 
 
-def workers(found: Mapping[str, object] | None) -> list[Mapping[str, object]]:
-    return _rows((found or {}).get("workers"))
+def workers(found: Mapping[str, object] | None) -> list[JsonObject]:
+    return objects_in((found or {}).get("workers"))
 
 
 def spent_usd(found: JsonObject) -> float:
-    return _dollars(_members(found.get("budget")).get("spent")) or 0.0
+    return dollars(members_of(found.get("budget")).get("spent")) or 0.0
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
@@ -158,7 +160,7 @@ def workspace_of(worker: Mapping[str, object], state_folder: str) -> str | None:
 
 
 def _held(found: JsonObject) -> list[str]:
-    return [str(each.get("item")) for each in _rows(found.get("queue")) if each.get("state") == "held"]
+    return [str(each.get("item")) for each in objects_in(found.get("queue")) if each.get("state") == "held"]
 
 
 def held(found: JsonObject | None) -> list[str]:
@@ -170,9 +172,9 @@ def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: 
     """Return the snapshot as lines of text, with at most ``most`` agents."""
     if found is None:
         return []
-    workers = _rows(found.get("workers"))
+    workers = objects_in(found.get("workers"))
     age = _count(found.get("age_seconds"))
-    slots, budget = _members(found.get("hands")), _members(found.get("budget"))
+    slots, budget = members_of(found.get("hands")), members_of(found.get("budget"))
     counts = [f"{_count(found.get(name))} {name}" for name in ("landed", "bounced", "lost") if _count(found.get(name))]
     agents = f"{len(workers)} of {_count(slots.get('have'))} agents at work"
     parts = [agents, *counts, *_money(budget)]
@@ -189,7 +191,7 @@ def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: 
         text.append(f"  {each.get('slot')}  {named(str(each.get('item')))} ({told}): {each.get('title')}")
     if left := len(workers[len(workers) if most is None else most :]):
         text.append(f"  ... and {left} more agents: harness status --all")
-    if queue := _rows(found.get("queue")):
+    if queue := objects_in(found.get("queue")):
         rows = (
             f"{named(str(each.get('item')))} {each.get('state')} (attempt {_count(each.get('fence'))})"
             for each in queue[:10]
@@ -198,22 +200,14 @@ def lines(found: JsonObject | None, named: Callable[[str], str] = str, *, most: 
         text.append(f"  To merge: {', '.join(rows)}{more}")
     kept = _held(found)
     text += [f"  Held back, and not merged. To merge: harness queue release {kept[0]}"] if kept else []
-    parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
+    parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in objects_in(found.get("parked"))]
     text += [f"  Waiting for you: {', '.join(parked[:10])}"] if parked else []
     limits = found.get("limits")
     text += [f"  {each}" for each in limits[:10] if isinstance(each, str)] if isinstance(limits, list) else []
     text += [f"  {blocked}"] if (blocked := found.get("blocked")) else []
-    unpushed = _members(found.get("unpushed")).get("message")
+    unpushed = members_of(found.get("unpushed")).get("message")
     text += [f"  {unpushed}"] if unpushed and unpushed != blocked else []
     return text
-
-
-def _rows(found: object) -> list[Mapping[str, object]]:
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _members(found: object) -> Mapping[str, object]:
-    return found if isinstance(found, dict) else {}
 
 
 def _count(found: object) -> int:
@@ -221,17 +215,11 @@ def _count(found: object) -> int:
 
 
 def _money(budget: Mapping[str, object]) -> list[str]:
-    spent, reserved, limit = (_dollars(budget.get(name)) for name in ("spent", "reserved", "limit"))
+    spent, reserved, limit = (dollars(budget.get(name)) for name in ("spent", "reserved", "limit"))
     if spent is None:
         return []
     most = "" if limit is None else f" of ${limit:.2f}"
     return [f"${spent:.2f}{most}" + (f", ${reserved:.2f} reserved" if reserved else "")]
-
-
-def _dollars(found: object) -> float | None:
-    from agent_harness.kernel.json import dollars
-
-    return dollars(found)
 
 
 def _since(at: object, age: int) -> str:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import digest, files, trusted_state
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import jsontext, members_of
 from agent_harness.kernel.lock import LockFile, await_lock
 
 TYPE_CHECKING = False
@@ -90,21 +90,17 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    found = _settings()
-    return _terms(found, account)
+    return _terms(_settings(), account)
 
 
 def terms_of_accounts() -> Mapping[str, AccountTerms]:
     """Return the limits of every account in ``host.json``."""
     found = _settings()
-    said = found.get("accounts")
-    return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}
+    return {account: _terms(found, account) for account in members_of(found.get("accounts"))}
 
 
 def _terms(found: JsonObject, account: str) -> AccountTerms:
-    said = found.get("accounts")
-    own = said.get(account) if isinstance(said, dict) else None
-    own = own if isinstance(own, dict) else {}
+    own = members_of(members_of(found.get("accounts")).get(account))
     most = _count(own.get("agents"), MOST) or _limits(found)[AGENTS]
     return AccountTerms(most, _count(own.get("input_tokens_per_minute"), _MOST_TOKENS))
 

@@ -4,8 +4,8 @@ that ``status`` needs no YAML library. Source: features.md section V, C17, C27, 
 from dataclasses import dataclass
 
 from agent_harness.agents.usage import Totals
-from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features.records import CostRecord, amount, json_object, number
+from agent_harness.kernel.json import JsonObject, members_of
+from agent_harness.protocols.features.records import CostRecord, amount, number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Budgets:
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
     before = costs.cumulative
-    tokens = json_object(before.get("total_tokens")) or {}
+    tokens = members_of(before.get("total_tokens"))
     cumulative = {
         **before,
         "total_sessions": number(before.get("total_sessions")) + 1,

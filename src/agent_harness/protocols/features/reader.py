@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_harness.kernel import files, trusted_state
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, json_object, members_of, text, whole
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
@@ -102,21 +102,21 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
+    feature, tokens = row.get("feature_id"), json_object(row.get("tokens_used"))
     return PastSession(
-        number=project_view.whole(row.get("session_id")),
+        number=whole(row.get("session_id")),
         item=None if feature is None else str(feature),
         outcome=status.outcome(row),
-        started=project_view.text(row.get("started_at")),
-        ended=project_view.text(row.get("ended_at")),
+        started=text(row.get("started_at")),
+        ended=text(row.get("ended_at")),
         seconds=project_view.amount(row.get("duration_seconds")),
-        agent=project_view.text(row.get("agent")),
+        agent=text(row.get("agent")),
         model=project_view.models(row.get("model")),
-        prompt_type=project_view.text(row.get("prompt_type")),
-        base=project_view.text(row.get("base")),
-        head=project_view.text(row.get("head")),
-        rescue_ref=project_view.text(row.get("rescue_ref")),
-        turns=project_view.whole(row.get("turns")),
+        prompt_type=text(row.get("prompt_type")),
+        base=text(row.get("base")),
+        head=text(row.get("head")),
+        rescue_ref=text(row.get("rescue_ref")),
+        turns=whole(row.get("turns")),
         tokens=None if tokens is None else records.counts(tokens),
         cost_usd=None
         if records.tells_nothing(tokens, row.get("cost_usd"))
@@ -171,7 +171,7 @@ def asked_question(found: records.Question) -> AskedQuestion:
 
 
 def _money(costs: records.CostRecord) -> Money:
-    budgets = records.json_object(costs.record.get("budgets")) or {}
+    budgets = members_of(costs.record.get("budgets"))
     sessions = records.number(costs.cumulative.get("total_sessions"))
     return Money(
         spent_usd=costs.total_usd,

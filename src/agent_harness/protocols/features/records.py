@@ -2,13 +2,16 @@
 members. The classes are not dataclasses, because importing ``dataclasses`` would slow down ``status``. Source:
 features.md sections F, G, H."""
 
-from agent_harness.kernel.json import number_below
+from agent_harness.kernel.json import json_object, member, members_of, number_below, objects_in, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from typing import TypeVar
 
     from agent_harness.kernel.json import JsonObject
+
+    T = TypeVar("T")
 
 HARNESS_VERSION = "1.2.1"
 SCHEMA_VERSION = 3
@@ -36,10 +39,6 @@ def amount(value: object) -> float:
     return number_below(value, 1e12) or 0.0
 
 
-def json_object(value: object) -> "JsonObject | None":
-    return value if isinstance(value, dict) else None
-
-
 def texts(value: object) -> tuple[str, ...]:
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
@@ -48,11 +47,28 @@ def ids(value: object) -> tuple[int, ...]:
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
+def counts(value: object) -> dict[str, int]:
+    return {str(name): number for name, number in members_of(value).items() if isinstance(number, int)}
+
+
+def _feature_id(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
 # -- features.json ---------------------------------------------------------------------------------------------------
 
 
 class Feature:
     __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
+
+    awaits_person = member("awaiting_manual", bool, "record")  # merged, and a person must still confirm it (C13)
+    marked_by_person = member("marked", lambda found: isinstance(found, dict), "record")  # as passing
+    # must its tests have failed before the agent's work?
+    requires_red = member("requires_red", lambda found: found is not False, "record")
+    may_change = member("may_change", texts, "record")  # patterns of protected files that its sessions may change
+    details = member("details", lambda found: text(found) or "", "record")  # long description of an imported feature
+    automated_checks = member("automated_checks", texts, "record")  # done by the agent before a person confirms
+    manual_checks = member("manual_checks", texts, "record")
 
     def __init__(self, record: "JsonObject", name: str | None = None) -> None:
         self.record = record
@@ -85,15 +101,9 @@ class Feature:
         return self.test_file.split("::", 1)[0]
 
     @property
-    def awaits_person(self) -> bool:
-        """True if the feature's code is merged and a person must still confirm the feature (C13)."""
-        return bool(self.record.get("awaiting_manual"))
-
-    @property
     def accepted_in(self) -> int | None:
         """Number of the session whose merged work still needs a person's confirmation."""
-        session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
-        return session if isinstance(session, int) else None
+        return _feature_id(members_of(self.record.get("awaiting_manual")).get("session"))
 
     @property
     def is_open(self) -> bool:
@@ -102,18 +112,13 @@ class Feature:
 
     @property
     def skip_reason(self) -> str:
-        found = json_object(self.record.get("skipped")) or {}
+        found = members_of(self.record.get("skipped"))
         return " ".join(str(found.get("reason") or "").split())
 
     @property
     def unblocks(self) -> bool:
         """True if the feature was skipped after a regression, so that its dependents can start (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
-
-    @property
-    def marked_by_person(self) -> bool:
-        """True if a person marked the feature as passing."""
-        return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
@@ -126,31 +131,6 @@ class Feature:
         """Kind of verification that the feature needs (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
-
-    @property
-    def requires_red(self) -> bool:
-        """True if the feature's tests must have failed before the agent's work."""
-        return self.record.get("requires_red") is not False
-
-    @property
-    def may_change(self) -> tuple[str, ...]:
-        """Patterns of protected files that sessions on this feature are allowed to change."""
-        return texts(self.record.get("may_change"))
-
-    @property
-    def details(self) -> str:
-        """Long description of an imported feature."""
-        found = self.record.get("details")
-        return found if isinstance(found, str) else ""
-
-    @property
-    def automated_checks(self) -> tuple[str, ...]:
-        """Checks that the agent must complete before a person confirms the feature."""
-        return texts(self.record.get("automated_checks"))
-
-    @property
-    def manual_checks(self) -> tuple[str, ...]:
-        return texts(self.record.get("manual_checks"))
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:
@@ -168,8 +148,7 @@ class FeatureList:
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
-        found = record.get("features")
-        self.features = [Feature(f) for f in found if isinstance(f, dict)] if isinstance(found, list) else []
+        self.features = [Feature(each) for each in objects_in(record.get("features"))]
 
     @property
     def project(self) -> str:
@@ -280,69 +259,57 @@ def too_large(feature: Feature, max_steps: int) -> str:
 # -- the state of sessions -------------------------------------------------------------------------------------------
 
 
+NEW_STATE: "JsonObject" = {"harness_version": HARNESS_VERSION, "schema_version": SCHEMA_VERSION}
+"""Members of session_state.json with their default values, in the order in which they are written."""
+
+
+def _stated(name: str, default: object, read: "Callable[[object], T]") -> "T":
+    NEW_STATE[name] = default
+    return member(name, read, "record")
+
+
+def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
+    return value if isinstance(value, dict) else unreadable if value else None
+
+
 class SessionState:
     """Content of session_state.json, with default values for missing members (UAH-115..125)."""
 
+    last_session = _stated("last_session", 0, number)
+    status = _stated("status", "complete", text)  # complete, partial, failed
+    current_feature = _stated("current_feature", None, _feature_id)
+    termination_reason = _stated("termination_reason", None, text)
+    next_prompt = _stated("next_prompt", "coding", text)  # coding, continuation, cleanup
+    stuck_count = _stated("stuck_count", 0, number)
+    failures = _stated("verification_failures", {}, counts)  # rejected claims by feature
+    timeout_count = _stated("timeout_count", 0, number)
+    timestamp = _stated("timestamp", None, text)
+    paused = _stated("paused", None, lambda found: _asked(found, {"reason": "paused"}))
+    handoff = _stated("handoff", None, lambda found: _asked(found, {}))
+    _pending = _stated("pending_escalation", None, json_object)
+    _kept = _stated("kept_candidates", [], objects_in)
+    sizes_accepted = _stated("sizes_accepted", [], ids)
+    fix_first = _stated("fix_first", [], ids)
+    feature_checkpoint = _stated("feature_checkpoint", None, json_object)  # from before the unfinished feature
+    wip_commit = _stated("wip_commit", None, text)
+    # ``None``: not counted yet (C15)
+    red_tests = _stated("wip_red_tests", [], lambda found: None if found is None else texts(found))
+    partial = _stated("partial", None, json_object)  # done, left and in progress
+    last_failure = _stated("last_failure", None, text)
+    summary = _stated("last_session_summary", None, json_object)  # completed, commits, status
+    cleaned_up_at = member("cleaned_up_at", number, "record")
+
     def __init__(self, record: "JsonObject") -> None:
-        self.record = found = {**NEW_STATE, **record}
-        current, commit, red = found["current_feature"], found["wip_commit"], found["wip_red_tests"]
-        failures = json_object(found["verification_failures"]) or {}
-        self.last_session = number(found["last_session"])
-        self.status = _text(found["status"])  # complete, partial, failed
-        self.current_feature = current if isinstance(current, int) else None
-        self.termination_reason = _text(found["termination_reason"])
-        self.next_prompt = _text(found["next_prompt"])  # coding, continuation, cleanup
-        self.stuck_count = number(found["stuck_count"])
-        self.failures = {str(k): n for k, n in failures.items() if isinstance(n, int)}  # rejected claims by feature
-        self.timeout_count = number(found["timeout_count"])
-        self.paused = _asked(found["paused"], {"reason": "paused"})
-        self.handoff = _asked(found["handoff"], {})
-        asked = json_object(found["pending_escalation"])
-        self.question = None if asked is None else Question(asked)
-        kept = found["kept_candidates"] if isinstance(found["kept_candidates"], list) else []
-        asked_about = [Question(row) for row in kept if isinstance(row, dict)]  # at most one per feature
+        self.record = {**NEW_STATE, **record}
+        self.question = None if self._pending is None else Question(self._pending)
+        asked_about = [Question(row) for row in self._kept]  # at most one per feature
         self.kept_candidates = [each for each in asked_about if each.feature_id is not None and each.options]
-        self.sizes_accepted = ids(found["sizes_accepted"])
-        self.fix_first = ids(found["fix_first"])
-        self.feature_checkpoint = json_object(found["feature_checkpoint"])  # from before the unfinished feature
-        self.wip_commit = commit if isinstance(commit, str) else None
-        self.red_tests = None if red is None else texts(red)  # ``None``: not counted yet (C15)
-        self.partial = json_object(found["partial"])  # done, left and in progress
-        self.last_failure = _text(found["last_failure"])
-        self.summary = json_object(found["last_session_summary"])  # completed, commits, status
-        self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
         return SessionState({**self.record, **members})
 
-
-NEW_STATE: "JsonObject" = {
-    "harness_version": HARNESS_VERSION,
-    "schema_version": SCHEMA_VERSION,
-    "last_session": 0,
-    "status": "complete",
-    "current_feature": None,
-    "termination_reason": None,
-    "next_prompt": "coding",
-    "stuck_count": 0,
-    "verification_failures": {},
-    "timeout_count": 0,
-    "timestamp": None,
-    "paused": None,
-    "handoff": None,
-    "pending_escalation": None,
-    "kept_candidates": [],
-    "sizes_accepted": [],
-    "fix_first": [],
-    "feature_checkpoint": None,
-    "wip_commit": None,
-    "wip_red_tests": [],
-    "partial": None,
-    "last_failure": None,
-    "last_session_summary": None,
-}
 
 NOTHING_UNFINISHED: "JsonObject" = {
     "next_prompt": "coding",
@@ -357,31 +324,25 @@ NOTHING_UNFINISHED: "JsonObject" = {
 class Question:
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
-        feature = record.get("feature_id")
         self.kind = str(record.get("type"))
         self.message = str(record.get("message"))
         self.options = texts(record.get("options"))  # those of a version with fewer options are kept
-        self.feature_id = feature if isinstance(feature, int) else None
-        self.features = ids(record.get("features")) or ids([feature])  # that it is about
+        self.feature_id = _feature_id(record.get("feature_id"))
+        self.features = ids(record.get("features")) or ids([self.feature_id])  # that it is about
         self.details = texts(record.get("details"))  # said below the message
         self.failing = texts(record.get("failing"))  # tests
         self.session = record.get("session")
-        self.rescue_ref = _text(record.get("rescue_ref"))  # keeps the session's work
-        self.commit = _text(record.get("commit"))  # the candidate that is kept until the answer
-        self.ref = _text(record.get("ref"))  # names it
+        self.rescue_ref = text(record.get("rescue_ref"))  # keeps the session's work
+        self.commit = text(record.get("commit"))  # the candidate that is kept until the answer
+        self.ref = text(record.get("ref"))  # names it
         self.paths = texts(record.get("paths"))  # protected files that it changes
-        self.limit = _text(record.get("limit"))  # the budget that it ran over: Session, Feature, Project
-        self.title = _text(record.get("title"))
+        self.limit = text(record.get("limit"))  # the budget that it ran over: Session, Feature, Project
+        self.title = text(record.get("title"))
 
 
 def listed(names: "Collection[str]", most: int) -> str:
     shown = ", ".join(list(names)[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def counts(value: object) -> dict[str, int]:
-    found = json_object(value) or {}
-    return {str(name): number for name, number in found.items() if isinstance(number, int)}
 
 
 SHOWN_KINDS = 5
@@ -405,14 +366,6 @@ def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Ma
     rest = len(ranked[SHOWN_FILES:])
     named = [*ranked[:SHOWN_FILES], *([f"{rest} more file{'' if rest == 1 else 's'}"] if rest else [])]
     return told + (f" ({shown_kinds(kinds)})" if kinds else "") + (f" in {', '.join(named)}" if named else "")
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    return value if isinstance(value, dict) else unreadable if value else None
 
 
 class Baseline:
@@ -457,8 +410,8 @@ class CostRecord:
 
     def __init__(self, record: "JsonObject") -> None:
         self.record = record
-        self.cumulative = found = json_object(record.get("cumulative")) or {}
-        current, rows = json_object(record.get("current_session")) or {}, found.get("by_feature")
+        self.cumulative = found = members_of(record.get("cumulative"))
+        current = members_of(record.get("current_session"))
         unpriced = "cost_usd" in current and current["cost_usd"] is None
         self.total_usd = amount(found.get("total_cost_usd"))
         self.assumed_usd = amount(found.get("assumed_cost_usd"))  # assumed for calls of unknown price (C58)
@@ -467,4 +420,4 @@ class CostRecord:
         self.silent = tells_nothing(found.get("total_tokens"), self.total_usd) and not self.unpriced_sessions
         unpriced = unpriced or tells_nothing(current.get("tokens"), current.get("cost_usd"))
         self.last_session_usd = None if unpriced else amount(current.get("cost_usd"))
-        self.by_feature = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        self.by_feature = objects_in(found.get("by_feature"))

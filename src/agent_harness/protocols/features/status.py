@@ -4,7 +4,7 @@ import only modules that load fast. Source: features.md UAH-053, UAH-054, UAH-43
 import os
 
 from agent_harness.kernel import journal
-from agent_harness.kernel.json import number_below
+from agent_harness.kernel.json import json_object, members_of, number_below
 from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
@@ -105,7 +105,7 @@ class FeatureFacts:
             named=lambda item: f"#{item}",
         )
         one = (under_way or {}).get("feature_id")
-        claimed = records.json_object(store.claims_of_run().get("items")) or {}
+        claimed = members_of(store.claims_of_run().get("items"))
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
 
     def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
@@ -351,7 +351,7 @@ def weigh(
 def _score(store: FeatureStore, state: records.SessionState, passing: int, total: int) -> float:
     # C23
     known, quality = len(store.baseline().passing), store.quality()
-    sizes = records.json_object(store.file_sizes().get("files")) or {}
+    sizes = members_of(store.file_sizes().get("files"))
     return weigh(
         features=(passing, total),
         tests=(max(0, known - len(state.red_tests or ())), known),
@@ -365,11 +365,11 @@ def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
     """Return features.json without the passing marks that nobody has verified."""
-    before = records.json_object((believed or {}).get("features"))
+    before = json_object((believed or {}).get("features"))
     if before is not None:
         return store.believed(records.FeatureList(before))
     document = store.believed(store.features())
-    earlier = records.json_object((copied or {}).get("features"))
+    earlier = json_object((copied or {}).get("features"))
     if earlier is None:
         return document
     # a session record inside the project is not trusted: it can only remove claims
@@ -408,9 +408,7 @@ def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
     return {
         "total_usd": costs.total_usd,
         "last_session_usd": costs.last_session_usd,
-        "limit_usd": number_below(
-            (records.json_object(costs.record.get("budgets")) or {}).get("total_project_usd"), 1e12
-        ),
+        "limit_usd": number_below(members_of(costs.record.get("budgets")).get("total_project_usd"), 1e12),
         "verified": verified,
         "per_verified_usd": round(costs.total_usd / verified, 4) if verified else None,
         "by_feature": {str(row.get("feature_id")): row.get("cost_usd") for row in costs.by_feature},

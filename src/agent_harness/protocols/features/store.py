@@ -5,6 +5,7 @@ import os
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, files, journal, trusted_state
+from agent_harness.kernel.json import JsonObject, members_of, text
 from agent_harness.kernel.shared_content import SharedContent
 from agent_harness.protocols.features import records
 from agent_harness.protocols.features.layout import FeatureLayout
@@ -13,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
-
-    from agent_harness.kernel.json import JsonObject
 
 
 HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
@@ -332,12 +331,11 @@ class FeatureStore:
         from agent_harness.kernel import owner
 
         who = owner.Owner.from_record(found.get("owner"))
-        claimed = records.json_object(found.get("items")) or {}
+        claimed = members_of(found.get("items"))
         items = {item: each for item, each in claimed.items() if isinstance(each, dict)}
         if not items or (who is not None and who != owner.current() and owner.state(who) == "alive"):
             return None
-        branch = found.get("branch")
-        named = branch if isinstance(branch, str) else None
+        named = text(found.get("branch"))
         return {"workers": records.number(found.get("workers"), 1), "branch": named, "items": items}
 
     # -- proven features ------------------------------------------------------------------------------------------
@@ -426,5 +424,5 @@ class FeatureStore:
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    items = records.json_object(left.get("items")) or {}
-    return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}
+    items = members_of(left.get("items"))
+    return {item: str(members_of(each).get("order")) for item, each in items.items()}

@@ -46,8 +46,23 @@ def file_stamp(timestamp: str) -> str:
     return timestamp.replace(":", "-").replace(".", "-")
 
 
+def _path(*names: str) -> str:
+    return property(lambda self: os.path.join(self.root, *names))  # type: ignore[return-value]  # text, when it is read
+
+
 class LongTaskLayout:
     """Absolute paths of one task's files."""
+
+    task = _path("task.json")
+    checkpoint = _path("checkpoint.json")
+    operating_rules = _path("harness.md")
+    runs = _path("runs")
+    verdicts = _path("runs", "verdicts")  # output of criteria commands
+    sessions = _path("sessions")
+    evidence = _path("evidence")
+    artifacts = _path("artifacts")
+    lock = _path(".lth.lock")
+    said = _path("runs", "run.log")  # the messages that runs printed for people
 
     # plain strings: `lth next` must start within milliseconds
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
@@ -59,27 +74,6 @@ class LongTaskLayout:
     def _at(self, *names: str) -> str:
         return os.path.join(self.root, *names)
 
-    @property
-    def task(self) -> str:
-        return self._at("task.json")
-
-    @property
-    def checkpoint(self) -> str:
-        return self._at("checkpoint.json")
-
-    @property
-    def operating_rules(self) -> str:
-        return self._at("harness.md")
-
-    @property
-    def runs(self) -> str:
-        return self._at("runs")
-
-    @property
-    def verdicts(self) -> str:
-        """Folder that contains the output of criteria commands."""
-        return self._at("runs", "verdicts")
-
     def ledger(self, *, make: bool = True) -> str:
         """Return the path of the verdict ledger. With ``make``, create the state folder for it."""
         from agent_harness.kernel import trusted_state
@@ -88,22 +82,6 @@ class LongTaskLayout:
         if home is None and make:
             home = trusted_state.make(self.task, self.root)[0]
         return os.path.join(home or self.runs, "verdicts.jsonl")
-
-    @property
-    def sessions(self) -> str:
-        return self._at("sessions")
-
-    @property
-    def evidence(self) -> str:
-        return self._at("evidence")
-
-    @property
-    def artifacts(self) -> str:
-        return self._at("artifacts")
-
-    @property
-    def lock(self) -> str:
-        return self._at(".lth.lock")
 
     def outside(self, name: str, *, make: bool = False) -> str | None:
         """Return a path in the task's state folder, or None if that folder does not exist."""
@@ -120,11 +98,6 @@ class LongTaskLayout:
 
     def run_log(self, date: str) -> str:
         return self._at("runs", f"{date[:10]}.jsonl")
-
-    @property
-    def said(self) -> str:
-        """Path of the log with the messages that runs printed for people."""
-        return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:
         """Return the absolute path of a file in the task. Raise ``OutsideTask`` if the path leads elsewhere."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
-from agent_harness.kernel.json import JsonObject, dollars
+from agent_harness.kernel.json import JsonObject, dollars, members_of, text, whole
 from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
@@ -124,27 +124,26 @@ def _begun(row: JsonObject, number: int, item: str) -> PastSession:
         number=number,
         item=item,
         outcome="not ended",
-        started=project_view.text(row.get("at")),
-        agent=project_view.text(row.get("worker")),
+        started=text(row.get("at")),
+        agent=text(row.get("worker")),
     )
 
 
 def _ended(begun: PastSession, row: JsonObject) -> PastSession:
-    used = row.get("usage")
-    usage: JsonObject = used if isinstance(used, dict) else {}
-    counted = {name: project_view.whole(usage.get(f"{name}Tokens")) for name in ("input", "output", "cached")}
+    usage = members_of(row.get("usage"))
+    counted = {name: whole(usage.get(f"{name}Tokens")) for name in ("input", "output", "cached")}
     first, last = clock.parse(begun.started), clock.parse(row.get("at"))
     return replace(
         begun,
         outcome="completed" if row.get("type") == "worker_completed" else f"failed ({row.get('reason')})",
-        ended=project_view.text(row.get("at")),
+        ended=text(row.get("at")),
         seconds=(last - first).total_seconds() if first and last else None,
         model=project_view.models(row.get("model")),
-        prompt_type=project_view.text(row.get("promptType")),
-        base=project_view.text(row.get("base")),
-        head=project_view.text(row.get("head")),
-        rescue_ref=project_view.text(row.get("rescueRef")),
-        turns=project_view.whole(row.get("turns")),
+        prompt_type=text(row.get("promptType")),
+        base=text(row.get("base")),
+        head=text(row.get("head")),
+        rescue_ref=text(row.get("rescueRef")),
+        turns=whole(row.get("turns")),
         tokens={name: count for name, count in counted.items() if count is not None} or None,
         cost_usd=dollars(usage.get("costUsd")),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from agent_harness.kernel.json import jsontext, number_below
+from agent_harness.kernel.json import jsontext, member, members_of, number_below, objects_in, texts
 from agent_harness.protocols.longtask import schema
 from agent_harness.protocols.longtask.layout import ARCHIVE
 
@@ -61,6 +61,14 @@ def slug(text: str, otherwise: str) -> str:
     return "-".join(letters.split()) or otherwise
 
 
+def filled(value: object) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _filled_or_empty(value: object) -> str:
+    return filled(value) or ""
+
+
 class RecordView:
     """View of a JSON object. A member with a wrong type counts as missing."""
 
@@ -68,15 +76,13 @@ class RecordView:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
-        found = self.raw.get(name)
-        return found if isinstance(found, str) and found.strip() else None
+        return filled(self.raw.get(name))
 
     def texts(self, name: str) -> list[str]:
-        return [each for each in self.items(name) if isinstance(each, str)]
+        return texts(self.raw.get(name))
 
     def section(self, name: str) -> RecordView:
-        found = self.raw.get(name)
-        return RecordView(found if isinstance(found, dict) else {})
+        return RecordView(members_of(self.raw.get(name)))
 
     def items(self, name: str) -> list[Any]:
         found = self.raw.get(name)
@@ -100,7 +106,7 @@ class Criterion:
     @property
     def command(self) -> RecordView:
         found = {"command": self.target} if isinstance(self.target, str) else self.target
-        return RecordView(found if isinstance(found, dict) else {})
+        return RecordView(members_of(found))
 
 
 class Constraint:
@@ -119,53 +125,22 @@ class Constraint:
 class WorkerPolicy(RecordView):
     """Member ``workerPolicy`` of ``task.json``."""
 
-    @property
-    def preferred(self) -> str | None:
-        return self.text("preferred")
-
-    @property
-    def allowed(self) -> list[str]:
-        return self.texts("allowed")
-
-    @property
-    def fallback(self) -> str | None:
-        """Agent that works while the preferred agent is rate-limited."""
-        return self.text("fallbackOnRateLimit")
-
-    @property
-    def may_change(self) -> list[str]:
-        """Patterns of guarded files that agents may change."""
-        return self.texts("mayChange")
-
-    @property
-    def accepts_unchanged(self) -> bool:
-        """True if the task can be `done` without any changed file."""
-        return self.text("unchanged") == "accept"
-
-    @property
-    def needs_proof(self) -> bool:
-        """True if every criteria command needs the grade *proven*."""
-        return self.text("requires") == "proven"
-
-    @property
-    def takes_rescue_points(self) -> bool:
-        return self.raw.get("rescuePoints") is not False
+    preferred = member("preferred", filled)
+    allowed = member("allowed", texts)
+    fallback = member("fallbackOnRateLimit", filled)  # agent that works while the preferred agent is rate-limited
+    may_change = member("mayChange", texts)  # patterns of guarded files that agents may change
+    accepts_unchanged = member("unchanged", lambda found: found == "accept")  # `done` without any changed file
+    needs_proof = member("requires", lambda found: found == "proven")  # the grade of every criteria command
+    takes_rescue_points = member("rescuePoints", lambda found: found is not False)
+    max_slices = member("maxSlices", lambda found: schema.whole(found, DEFAULT_MAX_SLICES))  # agent starts
+    # costs that agents do not report are not counted
+    max_task_cost_usd = member("maxTaskCostUsd", lambda found: number_below(found, 1e12) or DEFAULT_MAX_TASK_COST_USD)
 
     @property
     def trust(self) -> str:
         """Strictness of the test checks: ``strict``, ``normal`` or ``fast``."""
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
-
-    @property
-    def max_slices(self) -> int:
-        """Maximum number of agent starts on the task."""
-        return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)
-
-    @property
-    def max_task_cost_usd(self) -> float:
-        """Maximum total cost of the task in US dollars. Costs that agents do not report are not counted."""
-        return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
         return int(self.raw.get("lockTtlSeconds") or otherwise)
@@ -174,17 +149,9 @@ class WorkerPolicy(RecordView):
 class Contract(RecordView):
     """Content of ``task.json``."""
 
-    @property
-    def id(self) -> str:
-        return self.text("id") or ""
-
-    @property
-    def title(self) -> str:
-        return self.text("title") or ""
-
-    @property
-    def objective(self) -> str:
-        return self.text("objective") or ""
+    id = member("id", _filled_or_empty)
+    title = member("title", _filled_or_empty)
+    objective = member("objective", _filled_or_empty)
 
     @property
     def criteria(self) -> list[Criterion]:
@@ -267,50 +234,23 @@ class EvidenceItem(RecordView):
 
 
 class Blocker(RecordView):
-    @property
-    def requires_human(self) -> bool:
-        return self.raw.get("requiresHuman") is True
+    requires_human = member("requiresHuman", lambda found: found is True)
 
 
 class Cooldown(RecordView):
-    @property
-    def until(self) -> datetime | None:
-        """End of the rate limit, or None if the recorded time is not valid."""
-        return moment(self.raw.get("blockedUntil"))
+    until = member("blockedUntil", moment)  # end of the rate limit; ``None``: the recorded time is not valid
 
 
 class Checkpoint(RecordView):
     """Content of the checkpoint file, from which any agent can continue the task."""
 
-    @property
-    def status(self) -> str:
-        return self.text("status") or ""
-
-    @property
-    def next_step(self) -> str:
-        return self.text("nextStep") or ""
-
-    @property
-    def phase(self) -> str | None:
-        return self.text("currentPhase")
-
-    @property
-    def last_step(self) -> str | None:
-        return self.text("lastCompletedStep")
-
-    @property
-    def blocked_until(self) -> str | None:
-        return self.text("blockedUntil")
-
-    @property
-    def blocker(self) -> Blocker | None:
-        found = self.raw.get("blocker")
-        return Blocker(found) if isinstance(found, dict) else None
-
-    @property
-    def evidence(self) -> list[EvidenceItem]:
-        """Evidence items in the checkpoint file, oldest first."""
-        return [EvidenceItem(each) for each in self.items("evidence") if isinstance(each, dict)]
+    status = member("status", _filled_or_empty)
+    next_step = member("nextStep", _filled_or_empty)
+    phase = member("currentPhase", filled)
+    last_step = member("lastCompletedStep", filled)
+    blocked_until = member("blockedUntil", filled)
+    blocker = member("blocker", lambda found: Blocker(found) if isinstance(found, dict) else None)
+    evidence = member("evidence", lambda found: [EvidenceItem(each) for each in objects_in(found)])  # oldest first
 
     @property
     def archived_count(self) -> object:
@@ -319,13 +259,16 @@ class Checkpoint(RecordView):
     @property
     def cooldowns(self) -> dict[str, Cooldown]:
         found = self.section("workerCooldowns").raw.items()
-        return {worker: Cooldown(each if isinstance(each, dict) else {}) for worker, each in found}
+        return {worker: Cooldown(members_of(each)) for worker, each in found}
 
 
 # ---- runs/YYYY-MM-DD.jsonl
 
 
 class LogEvent(RecordView):
+    status = member("status", filled)
+    reason = member("reason", filled)
+
     @property
     def type(self) -> str:
         return str(self.raw["type"])
@@ -333,14 +276,6 @@ class LogEvent(RecordView):
     @property
     def at(self) -> str:
         return str(self.raw["at"])
-
-    @property
-    def status(self) -> str | None:
-        return self.text("status")
-
-    @property
-    def reason(self) -> str | None:
-        return self.text("reason")
 
 
 # ---- every problem, in the words of the specification (``longtask.md`` 3.5)

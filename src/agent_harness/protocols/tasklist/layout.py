@@ -77,10 +77,32 @@ def path_of(text: str) -> str:
     return os.fsdecode(unquote_to_bytes(text.removeprefix(_URL)))
 
 
+def _path(*names: str) -> str:
+    return property(lambda self: os.path.join(self.root, *names))  # type: ignore[return-value]  # text, when it is read
+
+
 class TaskListLayout:
     """Paths of one task list's files, as plain strings, so that hooks start within milliseconds."""
 
     __slots__ = ("root",)
+
+    tasks = _path(STATE_FILE)
+    backup = _path(f"{STATE_FILE}.bak")
+    progress = _path("harness-progress.txt")
+    init_script = _path("harness-init.sh")
+    marker = _path(".harness-active")
+    pause = _path(".harness-pause")
+    reflect = _path(".harness-reflect")
+    state_dir = _path(".harness")
+    stops = _path(".harness", "stops.json")
+    parallel = _path(".harness", "parallel.json")
+    clock_file = _path(".harness", "now")
+    claims = _path(".harness", "claims")
+    sessions = _path(".harness", "sessions")
+    costs = _path(".harness", "sessions", "costs.jsonl")
+    logs = _path(".harness", "logs")
+    run_log = _path(".harness", "logs", "run.log")
+    verdicts = _path(".harness", "logs", "verdicts")  # saved output of validations
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
@@ -88,77 +110,8 @@ class TaskListLayout:
     def _at(self, *names: str) -> str:
         return os.path.join(self.root, *names)
 
-    @property
-    def tasks(self) -> str:
-        return self._at(STATE_FILE)
-
-    @property
-    def backup(self) -> str:
-        return self._at(f"{STATE_FILE}.bak")
-
-    @property
-    def progress(self) -> str:
-        return self._at("harness-progress.txt")
-
-    @property
-    def init_script(self) -> str:
-        return self._at("harness-init.sh")
-
     def init_script_of(self, task_id: str) -> str:
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
-
-    @property
-    def marker(self) -> str:
-        return self._at(".harness-active")
-
-    @property
-    def pause(self) -> str:
-        return self._at(".harness-pause")
-
-    @property
-    def reflect(self) -> str:
-        return self._at(".harness-reflect")
-
-    @property
-    def state_dir(self) -> str:
-        return self._at(".harness")
-
-    @property
-    def stops(self) -> str:
-        return self._at(".harness", "stops.json")
-
-    @property
-    def parallel(self) -> str:
-        return self._at(".harness", "parallel.json")
-
-    @property
-    def clock_file(self) -> str:
-        return self._at(".harness", "now")
-
-    @property
-    def claims(self) -> str:
-        return self._at(".harness", "claims")
-
-    @property
-    def sessions(self) -> str:
-        return self._at(".harness", "sessions")
-
-    @property
-    def costs(self) -> str:
-        return self._at(".harness", "sessions", "costs.jsonl")
-
-    @property
-    def logs(self) -> str:
-        return self._at(".harness", "logs")
-
-    @property
-    def run_log(self) -> str:
-        return self._at(".harness", "logs", "run.log")
-
-    @property
-    def verdicts(self) -> str:
-        """Folder with the saved output of validations."""
-        return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
         """Return the first of the harness's folders that is a symbolic link, or None."""

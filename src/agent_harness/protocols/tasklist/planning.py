@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from agent_harness.errors import Busy, ConfigurationError, Refused, StateDamaged, UsageError
 from agent_harness.kernel import clock, files, graph, root, trusted_state
+from agent_harness.kernel.json import JsonObject, members_of
 from agent_harness.protocols.tasklist import progress, proven, records
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, VERSION, WORKTREE
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.store import TaskListChange
 
 
@@ -485,7 +485,7 @@ def _speaker() -> str:
 
 
 def _open(task: records.Task) -> None:
-    asked = records.json_object(task.raw.get("question")) or {}
+    asked = members_of(task.raw.get("question"))
     _unblock(task)
     # the real number, which is lower while a task waits for the user
     if "attempts" in asked:
@@ -531,5 +531,4 @@ def _set(raw: JsonObject, name: str, value: object) -> None:
     if not dot:
         raw[name] = value
         return
-    found = raw.get(outer)
-    raw[outer] = {**(found if isinstance(found, dict) else {}), inner: value}
+    raw[outer] = {**members_of(raw.get(outer)), inner: value}

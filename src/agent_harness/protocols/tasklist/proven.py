@@ -22,9 +22,9 @@ import os
 
 from agent_harness.errors import ConfigurationError, HarnessError
 from agent_harness.kernel import digest, files, journal, trusted_state
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import json_object, jsontext, members_of, texts
 from agent_harness.protocols.tasklist.layout import STATE_FILE, safe_name, written
-from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task, json_object, texts
+from agent_harness.protocols.tasklist.records import ACCEPT, CHECKED, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _proven(home: str) -> list[str]:
 
 
 def _checked(home: str) -> dict[str, str]:
-    return {name: str(why) for name, why in (json_object(_proven_record(home).get("checked")) or {}).items()}
+    return {name: str(why) for name, why in members_of(_proven_record(home).get("checked")).items()}
 
 
 def _proven_record(home: str) -> JsonObject:
@@ -356,7 +356,7 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
     changed = [name for name, value in kept.items() if value != getattr(now, name)]
     if not changed:
         return None
-    given = (json_object(state.raw.get("session_config")) or {}) | {name: kept[name] for name in changed}
+    given = members_of(state.raw.get("session_config")) | {name: kept[name] for name in changed}
     state.raw["session_config"] = {name: value for name, value in given.items() if name != "sandbox" or value}
     said = "; ".join(f"session_config.{name} was changed in the file; restored to: {kept[name]}" for name in changed)
     return f"{said} (change it yourself while no task is in progress)"
@@ -401,7 +401,7 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
     """Return the object that ``note_claim`` stored as ``name`` for the present claim, or an empty object."""
-    return json_object(_claim_record(layout, task).get(name)) or {}
+    return members_of(_claim_record(layout, task).get(name))
 
 
 def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:

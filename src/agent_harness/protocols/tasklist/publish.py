@@ -13,8 +13,8 @@ from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget
-from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.tasklist.records import State, json_object
+from agent_harness.kernel.json import JsonObject, members_of
+from agent_harness.protocols.tasklist.records import State
 from agent_harness.protocols.tasklist.store import TaskListChange
 
 FILE = "push.json"
@@ -38,11 +38,11 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    config = json_object(state.raw.get("session_config")) or {}
+    config = members_of(state.raw.get("session_config"))
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
         return config
-    return {**config, "parallel": {**(json_object(config.get("parallel")) or {}), "push": kept["push"]}}
+    return {**config, "parallel": {**members_of(config.get("parallel")), "push": kept["push"]}}
 
 
 def forget(folder: str) -> None:
@@ -77,5 +77,5 @@ def target_of(git: Git, push: str | None, branch: str, folder: str | None = None
 
 
 def _given(state: State) -> object:
-    config = json_object(state.raw.get("session_config")) or {}
-    return (json_object(config.get("parallel")) or {}).get("push")
+    config = members_of(state.raw.get("session_config"))
+    return members_of(config.get("parallel")).get("push")

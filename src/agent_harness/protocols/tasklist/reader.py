@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from agent_harness.kernel import files, trusted_state
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, text, whole
 from agent_harness.kernel.terminal import quoted
 from agent_harness.protocols.tasklist import proven, status, store
 from agent_harness.protocols.tasklist.layout import TaskListLayout, safe_name
@@ -140,22 +140,22 @@ def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
 
 def _attempt(row: JsonObject) -> PastSession:
     names = {"input": "input_tokens", "output": "output_tokens", "cached": "cached_tokens"}
-    counted = {name: project_view.whole(row.get(member)) for name, member in names.items()}
+    counted = {name: whole(row.get(member)) for name, member in names.items()}
     return PastSession(
-        number=project_view.whole(row.get("session")),
-        item=project_view.text(row.get("task_id")),
-        outcome=project_view.text(row.get("result")) or "ended",
-        started=project_view.text(row.get("started_at")),
-        ended=project_view.text(row.get("at")),
+        number=whole(row.get("session")),
+        item=text(row.get("task_id")),
+        outcome=text(row.get("result")) or "ended",
+        started=text(row.get("started_at")),
+        ended=text(row.get("at")),
         seconds=project_view.amount(row.get("seconds")),
-        agent=project_view.text(row.get("agent")),
+        agent=text(row.get("agent")),
         model=project_view.models(row.get("model")),
-        prompt_type=project_view.text(row.get("prompt_type")),
-        base=project_view.text(row.get("base")),
-        head=project_view.text(row.get("head")),
-        rescue_ref=project_view.text(row.get("rescue_ref")),
-        attempt=project_view.whole(row.get("attempt")),
-        turns=project_view.whole(row.get("turns")),
+        prompt_type=text(row.get("prompt_type")),
+        base=text(row.get("base")),
+        head=text(row.get("head")),
+        rescue_ref=text(row.get("rescue_ref")),
+        attempt=whole(row.get("attempt")),
+        turns=whole(row.get("turns")),
         tokens={name: count for name, count in counted.items() if count is not None} or None,
         cost_usd=project_view.amount(row.get("cost_usd")),
         assumed_usd=project_view.amount(row.get("assumed_usd")) or 0.0,

@@ -9,13 +9,12 @@ import os
 
 from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock
-from agent_harness.kernel.lease import Lease
+from agent_harness.kernel.json import json_object, member, members_of, objects_in, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from agent_harness.kernel.json import JsonObject
+    from agent_harness.kernel.lease import Lease
 
 
 VERSION = 2
@@ -51,7 +50,7 @@ _RANKS = {"P0": 0, "P1": 1, "P2": 2}
 _LAST_RANK = 3
 
 
-def whole(value: object, default: int) -> int:
+def whole(value: object, default: int = 0) -> int:
     """Return the number as an integer of at least 0, or the default."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
@@ -73,12 +72,17 @@ def _copied(value: object) -> object:
     return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
-def json_object(value: object) -> JsonObject | None:
-    return value if isinstance(value, dict) else None
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
-def texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+def _command_of(value: object, name: str = "command") -> str | None:
+    found = members_of(value).get(name)
+    return found if isinstance(found, str) and found.strip() else None
+
+
+def _finished_steps(value: object) -> list[FinishedStep]:
+    return [FinishedStep(each) for each in objects_in(value)]
 
 
 class FinishedStep:
@@ -98,6 +102,34 @@ class Task:
 
     __slots__ = ("raw",)
 
+    id = member("id", lambda found: found if isinstance(found, str) else "")
+    _title = member("title", _text)
+    _description = member("description", _text)
+    priority = member("priority", _text)
+    attempts = member("attempts", whole)
+    max_attempts = member("max_attempts", lambda found: whole(found, DEFAULT_MAX_ATTEMPTS))
+    _validation = member("validation", members_of)
+    validation_command = member("validation", _command_of)
+    cleanup = member("on_failure", lambda found: _command_of(found, "cleanup"))
+    error_log = member("error_log", texts)
+    rescues = member("rescues", texts)
+    proof = member("proof", members_of)
+    checkpoints = member("checkpoints", _finished_steps)
+    completed_commit = member("completed_commit", _text)
+    failed_at = member("failed_at", clock.parse)
+    worktree = member("worktree", _text)
+    started_at_commit = member("started_at_commit", _text)
+    started_branch = member("started_branch", _text)
+    base_ref = member("base_ref", _text)
+    claimed_by = member("claimed_by", _text)
+    claimed_at = member("claimed_at", clock.parse)
+    claimed_process = member("claimed_process", lambda found: found)
+    claimed_run = member("claimed_run", json_object)
+    claim_token = member("claim_token", _text)
+    lease_expires_at = member("lease_expires_at", clock.parse)
+    last_claim_token = member("last_claim_token", _text)
+    last_owner = member("last_owner", _text)
+
     def __init__(self, raw: JsonObject) -> None:
         self.raw = raw
 
@@ -107,34 +139,19 @@ class Task:
     def copy(self) -> JsonObject:
         return _copied(self.raw)  # type: ignore[return-value]
 
-    def _text(self, name: str) -> str | None:
-        found = self.raw.get(name)
-        return found if isinstance(found, str) and found else None
-
-    def _object(self, name: str) -> JsonObject:
-        return json_object(self.raw.get(name)) or {}
-
-    @property
-    def id(self) -> str:
-        return self._text("id") or ""
-
     @property
     def title(self) -> str:
-        return " ".join((self._text("title") or self._text("description") or "").split())
+        return " ".join((self._title or self._description or "").split())
 
     @property
     def asked(self) -> str:
-        return " ".join(filter(None, (self._text("title"), self._text("description"))))
+        return " ".join(filter(None, (self._title, self._description)))
 
     @property
     def status(self) -> str:
         """Status of the task in the file, or ``pending`` without a status."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
-
-    @property
-    def priority(self) -> str | None:
-        return self._text("priority")
 
     @property
     def rank(self) -> int:
@@ -150,73 +167,36 @@ class Task:
         return [each if isinstance(each, str) else repr(each) for each in found] if isinstance(found, list) else None
 
     @property
-    def attempts(self) -> int:
-        return whole(self.raw.get("attempts"), 0)
-
-    @property
     def attempts_made(self) -> int:
         """Number of attempts that agents have made, even if ``attempts`` is higher."""
         # ``attempts`` is higher while a task waits for the user, so that it is not retried
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
-    def max_attempts(self) -> int:
-        return whole(self.raw.get("max_attempts"), DEFAULT_MAX_ATTEMPTS)
-
-    @property
-    def validation_command(self) -> str | None:
-        found = self._object("validation").get("command")
-        return found if isinstance(found, str) and found.strip() else None
-
-    @property
     def timeout_seconds(self) -> float:
-        found = self._object("validation").get("timeout_seconds")
+        found = self._validation.get("timeout_seconds")
         seconds = real(found)
         return seconds if seconds is not None and seconds > 0 else DEFAULT_TIMEOUT_SECONDS
 
     @property
     def may_change(self) -> list[str]:
         """Patterns of files that the task may change although they belong to its check."""
-        return [each for each in texts(self._object("validation").get("may_change")) if each]
+        return [each for each in texts(self._validation.get("may_change")) if each]
 
     @property
     def requires(self) -> str | None:
         """Grade that the task requires, or None if the list's setting applies."""
-        found = self._object("validation").get("requires")
+        found = self._validation.get("requires")
         return found if found in (PROVEN, CHECKED) else None
 
     @property
     def accepts_unchanged(self) -> bool:
         """True if the user allows the harness to complete this task without any change."""
-        return self._object("validation").get("unchanged") == ACCEPT
+        return self._validation.get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
         return json_object(self.raw.get("question")) if self.status == "failed" else None
-
-    @property
-    def proof(self) -> JsonObject:
-        return self._object("proof")
-
-    @property
-    def worktree(self) -> str | None:
-        return self._text("worktree")
-
-    @property
-    def claimed_process(self) -> object:
-        return self.raw.get("claimed_process")
-
-    @property
-    def claimed_run(self) -> JsonObject | None:
-        return json_object(self.raw.get("claimed_run"))
-
-    @property
-    def last_owner(self) -> str | None:
-        return self._text("last_owner")
-
-    @property
-    def completed_commit(self) -> str | None:
-        return self._text("completed_commit")
 
     @property
     def rest(self) -> JsonObject:
@@ -224,47 +204,15 @@ class Task:
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
-    def cleanup(self) -> str | None:
-        found = self._object("on_failure").get("cleanup")
-        return found if isinstance(found, str) and found.strip() else None
-
-    @property
-    def error_log(self) -> list[str]:
-        return texts(self.raw.get("error_log"))
-
-    @property
-    def checkpoints(self) -> list[FinishedStep]:
-        found = self.raw.get("checkpoints")
-        return [FinishedStep(each) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-    @property
     def checkpoints_of_attempt(self) -> list[FinishedStep]:
         """Checkpoints (finished steps) that the agent recorded during the present attempt."""
         return [each for each in self.checkpoints if each.is_of(self.attempts + 1)]
 
     @property
-    def claimed_by(self) -> str | None:
-        return self._text("claimed_by")
-
-    @property
-    def claim_token(self) -> str | None:
-        return self._text("claim_token")
-
-    @property
-    def last_claim_token(self) -> str | None:
-        return self._text("last_claim_token")
-
-    @property
-    def claimed_at(self) -> datetime | None:
-        return clock.parse(self.raw.get("claimed_at"))
-
-    @property
-    def lease_expires_at(self) -> datetime | None:
-        return clock.parse(self.raw.get("lease_expires_at"))
-
-    @property
     def lease(self) -> Lease | None:
         """Lease of the task's claim, or ``None`` without a readable expiry time."""
+        from agent_harness.kernel.lease import Lease
+
         ends = self.lease_expires_at
         if ends is None:
             return None
@@ -273,26 +221,6 @@ class Task:
         if seconds is None:
             seconds = (ends - began).total_seconds() if began else DEFAULT_LEASE_SECONDS
         return Lease(self.claimed_by or "", self.claim_token or "", began or ends, ends, seconds)
-
-    @property
-    def failed_at(self) -> datetime | None:
-        return clock.parse(self.raw.get("failed_at"))
-
-    @property
-    def started_at_commit(self) -> str | None:
-        return self._text("started_at_commit")
-
-    @property
-    def started_branch(self) -> str | None:
-        return self._text("started_branch")
-
-    @property
-    def base_ref(self) -> str | None:
-        return self._text("base_ref")
-
-    @property
-    def rescues(self) -> list[str]:
-        return texts(self.raw.get("rescues"))
 
     @property
     def blocked_only(self) -> bool:
@@ -389,12 +317,19 @@ class State:
 
     __slots__ = ("_by_id", "_findings", "config", "raw", "tasks")
 
+    version = member("version", lambda found: whole(found, VERSION))
+    revision = member("revision", whole)
+    session_count = member("session_count", whole)
+    session = member("session", lambda found: SessionLease(found) if isinstance(found, dict) else None)
+    worker_sessions = member("worker_sessions", members_of)  # concurrent mode: the running session of each worker
+    halt = member("halt", json_object)  # why the list is halted; ``None``: it is not
+
     def __init__(self, raw: JsonObject) -> None:
         found = raw.get("tasks")
         if not isinstance(found, list):
             raise StateDamaged("harness-tasks.json has no list of tasks", hint="harness task recover")
         self.raw = raw
-        self.config = SessionConfig(json_object(raw.get("session_config")) or {})
+        self.config = SessionConfig(members_of(raw.get("session_config")))
         self.tasks = [Task(each) for each in found if isinstance(each, dict)]
         self._by_id: dict[str, Task] | None = None
         self._findings: list[ListMistake] | None = None
@@ -414,35 +349,8 @@ class State:
         return self._by_id
 
     @property
-    def version(self) -> int:
-        return whole(self.raw.get("version"), VERSION)
-
-    @property
-    def session_count(self) -> int:
-        return whole(self.raw.get("session_count"), 0)
-
-    @property
     def sessions_used_up(self) -> bool:
         return 0 < self.config.max_sessions <= self.session_count
-
-    @property
-    def revision(self) -> int:
-        return whole(self.raw.get("revision"), 0)
-
-    @property
-    def halt(self) -> JsonObject | None:
-        """Reason for the halt of the task list, or ``None`` if the list is not halted."""
-        return json_object(self.raw.get("halt"))
-
-    @property
-    def session(self) -> SessionLease | None:
-        found = self.raw.get("session")
-        return SessionLease(found) if isinstance(found, dict) else None
-
-    @property
-    def worker_sessions(self) -> JsonObject:
-        """Record of the running session of each worker, in concurrent mode."""
-        return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:
         """Return the mistakes in the task list, such as duplicate ids, invalid dependencies and unknown statuses."""

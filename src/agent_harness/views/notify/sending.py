@@ -18,7 +18,7 @@ from typing import Any
 
 from agent_harness.errors import ConfigurationError, HarnessError, UsageError
 from agent_harness.kernel import clock, files, trusted_state
-from agent_harness.kernel.json import JsonObject, number_below
+from agent_harness.kernel.json import JsonObject, members_of, number_below, texts
 from agent_harness.kernel.redact import redact
 from agent_harness.views.notify import FILE, VARIABLE
 from agent_harness.views.notify.notices import EVENTS, NotifySettings
@@ -31,7 +31,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
     """Return the user's notification settings and the targets from the environment. Ignore invalid settings."""
     record = _record()
-    to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
+    to, on, urgent = (tuple(texts(record.get(name))) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
     given: dict[str, Any] = {"on": tuple(each for each in on if each in EVENTS)} if on else {}
     hours = number_below(record.get("digest_hours"), 1e6)
@@ -60,12 +60,12 @@ def add(target: str) -> None:
             f"{target!r} is not a notification target",
             hint="harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC",
         )
-    _change(lambda record: record.update(to=[*dict.fromkeys([*_texts(record.get("to")), target])]))
+    _change(lambda record: record.update(to=[*dict.fromkeys([*texts(record.get("to")), target])]))
 
 
 def remove(target: str) -> None:
     """Remove a target from the user's settings. Raise ``UsageError`` if the settings do not contain this target."""
-    known = _texts(_record().get("to"))
+    known = texts(_record().get("to"))
     if target not in known:
         raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
     _change(lambda record: record.update(to=[each for each in known if each != target]))
@@ -76,9 +76,7 @@ def settle(target: str) -> None:
     """Record that a target works again or was removed. The harness then stops reporting earlier failures."""
 
     def act(record: JsonObject) -> None:
-        known = record.get("settled")
-        before = known if isinstance(known, dict) else {}
-        record["settled"] = {**before, shown(target): clock.timestamp(fraction=True)}
+        record["settled"] = {**members_of(record.get("settled")), shown(target): clock.timestamp(fraction=True)}
 
     _change(act)
 
@@ -204,10 +202,6 @@ def _change(act: Any) -> None:
     files.write_json(os.path.join(home, FILE), record)
     with suppress(OSError):
         os.chmod(os.path.join(home, FILE), 0o600)
-
-
-def _texts(found: object) -> tuple[str, ...]:
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
 
 
 __all__ = ["add", "change", "hours_of", "read", "remove", "send", "settle", "shown"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_harness.errors import Escalated, HarnessError
 from agent_harness.kernel import files, journal
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, members_of
 from agent_harness.kernel.temporary import remove, remove_tree
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.items import (
@@ -215,7 +215,7 @@ def _left(project: Project, state: SessionState, base: str) -> JsonObject | None
 def _spent(project: Project, before: float, number: int) -> JsonObject | None:
     """Return the tokens and cost of session ``number``, or None if that session did not start."""
     after = project.store.costs()
-    current = records.json_object(after.record.get("current_session")) or {}
+    current = members_of(after.record.get("current_session"))
     if current.get("session_id") != number:
         return None
     tokens = records.counts(current.get("tokens"))

@@ -17,7 +17,7 @@ from hashlib import sha256
 from agent_harness.errors import HarnessError, PreflightFailed, StateDamaged
 from agent_harness.kernel import clock, files, journal, owner, trusted_state
 from agent_harness.kernel.git.joining import Merged, PushTarget
-from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.json import JsonObject, json_object, jsontext, members_of
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenItem, job_folder
@@ -145,7 +145,7 @@ class FeatureProjectPort:
                 before = before.measured(measured.passing, measured.total, tree=self._git.tree_of(tip))
             self._write_baseline(before, tip)
             return before
-        return Baseline(records.json_object(known.get("baseline")) or {})
+        return Baseline(members_of(known.get("baseline")))
 
     def _write_baseline(self, baseline: Baseline, tip: str) -> None:
         if self._branch == self._git.branch():
@@ -159,7 +159,7 @@ class FeatureProjectPort:
 
     def _claims(self) -> JsonObject:
         found = files.read_json_if_any(os.path.join(self._folder, "claims.json")).get("items")
-        return {item: each for item, each in (records.json_object(found) or {}).items() if isinstance(each, dict)}
+        return {item: each for item, each in members_of(found).items() if isinstance(each, dict)}
 
     def _write_claims(self, items: JsonObject) -> None:
         path = os.path.join(self._folder, "claims.json")
@@ -221,7 +221,7 @@ class FeatureProjectPort:
 
     def _waiting(self) -> dict[str, JsonObject]:
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
-        found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
+        found = ((item, json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
@@ -272,7 +272,7 @@ class FeatureProjectPort:
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
         kept, head = self.item(item), str(self._git.commit_of(self._branch))
-        of_item = records.json_object(kept.get("state")) or {}
+        of_item = members_of(kept.get("state"))
         own = {name: of_item[name] for name in _COPIED if name in of_item}
         own |= {"current_feature": int(item)} if own else {}
         nobody: JsonObject = {"paused": None, "handoff": None, "pending_escalation": None, "kept_candidates": []}
@@ -301,12 +301,12 @@ class FeatureProjectPort:
         """Return the git tree and the facts of the work that the next session continues."""
         if fix:
             return str(fix["seed"]), _told(fix)
-        kept = records.json_object(self.item(item).get("wip")) or {}
+        kept = members_of(self.item(item).get("wip"))
         base, commit = (self._git.commit_of(str(kept.get(name) or "")) for name in ("base", "commit"))
         if not base or not commit:
             return None, {}
         found = self.merged(head, base, commit, item, proven=False)
-        partial = records.json_object(kept.get("partial")) or {}
+        partial = members_of(kept.get("partial"))
         left = [*records.texts(partial.get("left"))]
         left += [f"resolve the conflict with merged work: {path}" for path in found.conflicts]
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
@@ -373,9 +373,9 @@ class FeatureProjectPort:
         self._let_go(item, job)
         if found.get("state"):
             self._count(item, found)
-        if fix := records.json_object(found.get("mend")):
+        if fix := json_object(found.get("mend")):
             self._note_sent_back(int(item), fix)
-            self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
+            self._note_not_landed(job, fix, members_of(found.get("proven")))
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
@@ -407,7 +407,7 @@ class FeatureProjectPort:
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
         """Return the result with all costs of the job, including the costs of a killed agent."""
-        row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
+        row, spent = json_object(found.get("row")), json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
             return {**found, **{name: value for name, value in known.items() if not found.get(name)}}
@@ -420,7 +420,7 @@ class FeatureProjectPort:
 
     def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
         folder = job_folder(self._folder, job)
-        inputs = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
+        inputs = members_of(files.read_json_if_any(os.path.join(folder, JOB)).get("papers"))
         session = records.number(inputs.get("session"))
         row = {
             "session_id": session,
@@ -434,7 +434,7 @@ class FeatureProjectPort:
         return {"session": session, "row": row, "spent": {"cost_usd": spent}} if session else {}
 
     def _take_books(self, job: str, item: str, found: JsonObject) -> None:
-        row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
+        row, spent = json_object(found.get("row")), json_object(found.get("spent"))
         known = self._store.costs()
         jobs = records.texts(known.record.get("orders"))
         if spent and job not in jobs:
@@ -464,7 +464,7 @@ class FeatureProjectPort:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        printed = records.json_object(result.get("outputs")) or {}
+        printed = members_of(result.get("outputs"))
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
         for step in verdict.steps:
@@ -484,9 +484,9 @@ class FeatureProjectPort:
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
-        asked = records.json_object(found.get("question"))
+        asked = json_object(found.get("question"))
         kept = [each.record for each in state.kept_candidates if each.feature_id != int(item)]
-        if candidate := records.json_object(found.get("kept")):
+        if candidate := json_object(found.get("kept")):
             kept.append(self._kept(candidate, found))
         self._store.update_state(
             verification_failures=failures,
@@ -501,7 +501,7 @@ class FeatureProjectPort:
         )
         own = {name: placed.record.get(name) for name in _COPIED}
         if found.get("uncounted"):
-            before = records.json_object(self.item(item).get("state")) or {}
+            before = members_of(self.item(item).get("state"))
             own["stuck_count"] = records.number(before.get("stuck_count"))
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
@@ -656,7 +656,7 @@ class FeatureProjectPort:
 
     def question(self, item: str | None, reason: str, message: str) -> None:
         """Store a question. Ask it now unless an earlier question already stops the run."""
-        kept = records.json_object(self.item(item).get("question")) if item else None
+        kept = json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
         if kept is None:
@@ -671,7 +671,7 @@ class FeatureProjectPort:
     def _ask(self, item: str | None, asked: JsonObject) -> None:
         questions.store(self._project, Question(asked))
         if item:
-            state = records.json_object(self.item(item).get("state")) or {}
+            state = members_of(self.item(item).get("state"))
             self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
@@ -718,7 +718,7 @@ def features_at(project: Project, commit: str) -> FeatureList:
     except ValueError as error:
         told = f"{project.features_name} of {commit[:10]} does not parse: {error}"
         raise StateDamaged(told, hint=f"correct and commit {project.features_name}") from None
-    return FeatureList(records.json_object(found) or {})
+    return FeatureList(members_of(found))
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:

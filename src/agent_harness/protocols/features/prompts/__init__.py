@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
+from agent_harness.kernel.json import members_of
 from agent_harness.protocols.features import progress, records, selection
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CLEANUP, Feature, SessionState
@@ -279,7 +280,7 @@ def _health(project: Project, state: SessionState) -> str:
 
 def _key_files(project: Project) -> tuple[tuple[str, int | None], ...]:
     """Return the last changed source files, newest first, each with the session that changed it."""
-    known = records.json_object(project.store.file_sizes().get("files")) or {}
+    known = members_of(project.store.file_sizes().get("files"))
     rows = [
         (path, row.get("session_changed") or row.get("session_added"))
         for path, row in known.items()

@@ -20,7 +20,7 @@ from typing import Any
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.git.joining import Joined, PushTarget, on_top_of
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import jsontext, members_of
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records, repository
 from agent_harness.protocols.features.project import Project
@@ -137,7 +137,7 @@ class _Again:
             document = jsontext.loads((text or b"").decode("utf-8"))
         except ValueError as error:
             raise _GivenUp(f"{self._project.features_name} does not parse: {error}") from None
-        found = records.problems(records.FeatureList(records.json_object(document) or {}))
+        found = records.problems(records.FeatureList(members_of(document)))
         if found:
             raise _GivenUp(found[0])
 

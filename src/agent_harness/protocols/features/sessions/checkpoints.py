@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import clock, files, snapshot
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, json_object
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import records, repository
 from agent_harness.protocols.features.project import Project
@@ -126,7 +126,7 @@ def prune(project: Project) -> list[str]:
     # rollback points of unfinished work, or of a running session
     named = [
         state.feature_checkpoint,
-        *(records.json_object(session.get(k)) for k in ("checkpoint", "base", "rollback")),
+        *(json_object(session.get(k)) for k in ("checkpoint", "base", "rollback")),
     ]
     settings = project.config.checkpoints
     kept = _needed(found, project.store.features(), keep=settings.keep_per_feature) | {

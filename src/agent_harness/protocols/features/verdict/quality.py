@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_harness.kernel.git import Git
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, members_of
 from agent_harness.protocols.features import repository
 
 SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", ".rb", ".c", ".h", ".cpp", ".cs", ".php")
@@ -101,15 +101,13 @@ def next_cleanup(completed: int, interval: int) -> int:
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
     """Return each source file's line count, and the sessions that added and last changed the file (UAH-132)."""
-    found = before.get("files")
-    known: JsonObject = found if isinstance(found, dict) else {}
+    known: JsonObject = members_of(before.get("files"))
     tests = {t.split("::", 1)[0] for t in test_files}
     rows: JsonObject = {}
     for path, lines in repository.line_counts(git, commit, SOURCE_SUFFIXES).items():
         if path in tests or path.startswith(("tests/", "test/")):
             continue
-        found_before = known.get(path)
-        old = found_before if isinstance(found_before, dict) else {}
+        old = members_of(known.get(path))
         changed = session if old.get("lines") != lines else old.get("session_changed", session)
         added = old.get("session_added", session)
         rows[path] = {"lines": lines, "session_added": added, "session_changed": changed}

@@ -13,7 +13,7 @@ from agent_harness.agents import usage
 from agent_harness.errors import HarnessError, Refused, UnsafeTree, VerificationFailed
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import GitFailed
-from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.json import jsontext, members_of
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import overrides, progress, questions, records, repository
 from agent_harness.protocols.features.project import Project
@@ -153,7 +153,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
     claimed = git.show(commit, name)
     if by_tests and claimed is not None and now == git.show(fork, name):
         return claimed
-    document = records.FeatureList(records.json_object(jsontext.loads(now.decode("utf-8-sig"))) or {})
+    document = records.FeatureList(members_of(jsontext.loads(now.decode("utf-8-sig"))))
     if found := document.by_id(feature.id):
         waits = {"session": project.store.next_session(), "at": clock.timestamp()}
         found.record.update({"passes": True} if by_tests else {"awaiting_manual": waits})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from agent_harness.errors import HarnessError
+from agent_harness.kernel.json import JsonObject, text
 from agent_harness.protocols.longtask import claim, schema
 from agent_harness.protocols.longtask.options import RunOptions
 from agent_harness.protocols.longtask.run import adapters, forbidden
@@ -18,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import HealthOptions
     from agent_harness.protocols.longtask.records import Checkpoint, Contract
@@ -117,8 +117,7 @@ def _workers(task: Contract) -> tuple[str | None, list[str], str | None]:
 
 def _scheduler(task: Contract) -> JsonObject:
     name = scheduler_of(task)
-    every = task.section("scheduler").raw.get("every")
-    members = {"scheduler": name, "every": every if isinstance(every, str) else None}
+    members = {"scheduler": name, "every": text(task.section("scheduler").raw.get("every"))}
     if name in schema.SCHEDULERS.values():
         return _check("scheduler-config", "pass", f"{name} starts the slices", **members)
     return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)

@@ -12,10 +12,11 @@ import time
 
 from agent_harness.errors import Busy, LeaseLost, NotOwner, StateDamaged, UsageError
 from agent_harness.kernel import lease
+from agent_harness.kernel.json import JsonObject, members_of
 from agent_harness.protocols.tasklist import lifecycle
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.layout import written
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, Task, json_object
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, Task
 from agent_harness.protocols.tasklist.store import TaskStore
 
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agent_harness.kernel.git import Git
-    from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.owner import Owner
     from agent_harness.protocols.tasklist.layout import TaskListLayout
     from agent_harness.protocols.tasklist.records import State
@@ -54,13 +54,13 @@ class ClaimRecord:
 
     @property
     def snapshot(self) -> JsonObject:
-        return json_object(self.record.get("snapshot")) or {}
+        return members_of(self.record.get("snapshot"))
 
     def is_of(self, task: Task) -> bool:
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        found = json_object(self.record.get(name)) or {}
+        found = members_of(self.record.get(name))
         return found if found.get("claim") == claim else {}
 
 

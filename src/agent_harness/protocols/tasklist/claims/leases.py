@@ -13,8 +13,9 @@ import os
 from agent_harness.errors import Busy, SessionHeld
 from agent_harness.kernel import clock, lease
 from agent_harness.kernel.clock import timedelta
+from agent_harness.kernel.json import members_of
 from agent_harness.protocols.tasklist import lifecycle
-from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, SessionLease, json_object, whole
+from agent_harness.protocols.tasklist.records import DEFAULT_LEASE_SECONDS, SessionLease, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def count_outcome(state: State, caller: SessionOwner, now: datetime) -> None:
 
 
 def outcomes(state: State, caller: SessionOwner) -> int:
-    found = json_object(state.worker_sessions.get(caller.owner)) or {}
+    found = members_of(state.worker_sessions.get(caller.owner))
     return whole(found.get("outcomes"), 0) if found.get("owner") == caller.session_owner else 0
 
 
@@ -251,7 +252,7 @@ def _keep(state: State, caller: SessionOwner, number: int, now: datetime) -> Non
     kept = {
         name: each
         for name, each in known.items()
-        if name != caller.owner and (clock.parse((json_object(each) or {}).get("at")) or now) >= oldest
+        if name != caller.owner and (clock.parse(members_of(each).get("at")) or now) >= oldest
     }
     mine = known.get(caller.owner)
     began = state.session_count if number == 0 or not isinstance(mine, dict) else mine.get("n")

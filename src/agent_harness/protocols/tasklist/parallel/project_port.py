@@ -12,7 +12,7 @@ from typing import TypeVar
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, journal
 from agent_harness.kernel.git.joining import Merged, PushTarget
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, json_object, members_of, texts
 from agent_harness.kernel.process.sandbox import kind_for, settings_from
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import (
@@ -31,15 +31,7 @@ from agent_harness.protocols.tasklist.attempts.list_files import ListFiles
 from agent_harness.protocols.tasklist.claims import claim, leases, sessions
 from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.layout import safe_name
-from agent_harness.protocols.tasklist.records import (
-    BROKEN,
-    CHECKED,
-    DEFAULT_LEASE_SECONDS,
-    State,
-    Task,
-    json_object,
-    texts,
-)
+from agent_harness.protocols.tasklist.records import BROKEN, CHECKED, DEFAULT_LEASE_SECONDS, State, Task
 from agent_harness.protocols.tasklist.store import TaskListChange
 from agent_harness.session import ledger, now, parallel_settings
 from agent_harness.session.ledger import ClaimVerdict
@@ -83,7 +75,7 @@ class TaskListProjectPort:
         self._claimed = claimed
         self._attempt = attempt
         state = caller.store.read()
-        self._config_before = json_object(state.raw.get("session_config")) or {}
+        self._config_before = members_of(state.raw.get("session_config"))
         self._settings, self._sandbox = settings_of(state), state.config.sandbox  # changes by an agent do not count
         self._proofs_before = proven.proofs_of(state.tasks)
         self._is_open = kind_for(settings_from(self._sandbox)) is None  # to every agent
@@ -289,7 +281,7 @@ class TaskListProjectPort:
                 task.raw["landing"] = {"order": job, "commit": (result or {}).get("commit")}
                 change.note("WARN", "proven in its workspace; waiting to be merged", task=item)
             elif how == REJECTED:
-                placed = json_object((result or {}).get("task")) or {}
+                placed = members_of((result or {}).get("task"))
                 lifecycle.fail(task, "TASK_EXEC", str((result or {}).get("message")), change.now)
                 task.raw.update({name: placed[name] for name in _TOOK_HOME if name in placed})
                 change.note("ERROR", str((result or {}).get("message")), task=item, category="TASK_EXEC")
@@ -334,7 +326,7 @@ class TaskListProjectPort:
 
     def _note_not_landed(self, job: str, result: JsonObject) -> None:
         """Write a ledger line about a task whose work was proven in its workspace but not merged."""
-        fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
+        fix, proved = json_object(result.get("mend")), members_of(result.get("proven"))
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         claim = next((each for each in reversed(claims) if each.accepted), None)
         if fix and claim:
@@ -344,7 +336,7 @@ class TaskListProjectPort:
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
         """Save the output of each step, and return the verdict with the paths of these outputs."""
-        printed = json_object(result.get("outputs")) or {}
+        printed = members_of(result.get("outputs"))
         path = proven.ledger(self._layout)
         steps = []
         for step in verdict.steps:
@@ -417,7 +409,7 @@ class TaskListProjectPort:
                 if verdict:
                     ledger.write(path, verdict)
                 lifecycle.complete(task, change.now)
-                placed = json_object(each.result.get("task")) or {}
+                placed = members_of(each.result.get("task"))
                 task.raw.update(completed_commit=each.commit, proof=placed.get("proof"))
                 task.raw["started_at_commit"] = self._git.commit_of(f"{each.commit}^1")  # its work is this one commit
                 task.raw["checkpoints"] = placed.get("checkpoints") or task.raw.get("checkpoints")
@@ -496,8 +488,8 @@ def left_run(caller: Caller) -> LeftRun:
 
 
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
-    config = json_object(state.raw.get("session_config")) or {}
-    given = json_object(config.get("parallel")) or {}
+    config = members_of(state.raw.get("session_config"))
+    given = members_of(config.get("parallel"))
     return parallel_settings.read(given, os.environ, where="session_config.parallel", say=say)
 
 
