@@ -139,7 +139,7 @@ class RunLease:
                 if not self.check():
                     return False
                 expires_at = self._now() + timedelta(seconds=self.ttl_seconds)
-                files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self._confirm)
+                files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self.verify)
                 self._expires_at = expires_at
         except (HarnessError, OSError):
             return self.in_time()  # retried until the lease expires
@@ -159,9 +159,10 @@ class RunLease:
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
 
-    def _confirm(self) -> None:
+    def verify(self) -> None:
+        """Raise an error if this run has lost its lease."""
         if not self.check():
-            raise HarnessError(self.lost or "the lease is lost")
+            raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
 
     def _renew_on(self) -> None:
         renewal = self._next_renewal()
