@@ -26,6 +26,7 @@ from agent_harness.protocols.longtask import claim, evidence, log
 from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 from agent_harness.protocols.longtask.run import adapters, outcome, session_folder
 from agent_harness.protocols.longtask.run.adapters import Plan
+from agent_harness.protocols.longtask.run.classifier import ENDED_BY
 from agent_harness.protocols.longtask.run.outcome import Ran
 from agent_harness.protocols.longtask.run.session_folder import RescuePoint
 from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
@@ -53,7 +54,6 @@ from agent_harness.supervision.supervisor import Outcome
 Answer = tuple[JsonObject, int]
 
 TIMED_OUT = 124
-BY_MONITOR = ("stuck", "budget_exceeded", "context_limit", "no_response", "over_limit")
 WRAP_UP = """\
 The context is nearly full. Finish the edit at hand, record where you stopped as the next step of the checkpoint
 (`lth record "$LTH_TASK_DIR" --status active --note "..."`), and end. The next slice continues from there.
@@ -312,7 +312,7 @@ class SliceWork:
         else:
             out, err = self._printed.stdout.text(), self._printed.stderr.text()
             ran.usage = printed_usage(self.plan.worker, out, err)
-        if outcome.reason in BY_MONITOR:
+        if outcome.reason in ENDED_BY:
             ran.ended_by = outcome.reason
         ran.exit_code, ran.error = failure or _status(self.plan, outcome)
         self._note_denials(ran)
@@ -348,7 +348,7 @@ def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
     code = outcome.exit_code
     if outcome.reason == "timeout":
         return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
-    if outcome.reason in BY_MONITOR:
+    if outcome.reason in ENDED_BY:
         return STOPPED, f"ended by the harness: {outcome.message}"
     if outcome.ok:
         return 0, None
