@@ -1,5 +1,6 @@
 """A state file is always whole: after a crash, on a full disk, behind a link, whatever was in it before."""
 
+import errno
 import json
 import os
 import random
@@ -216,6 +217,33 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> No
         files.sweep(path)
         files.sweep(tmp_path / "state.json.bak")
         assert names(tmp_path) == ["state.json", "state.json.bak"]
+
+
+# ---- create
+
+
+def _no_link(source: str, target: str) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_is_created_once(folder: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", _no_link)
+    new, umask = folder / "new", os.umask(0o027)
+    try:
+        assert files.create(str(new), "first\n")
+        assert files.create(str(folder / "open"), b"", mode=0o644)
+    finally:
+        os.umask(umask)
+    assert not files.create(str(new), "second\n")
+    assert new.read_text() == "first\n"
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (new, folder / "open")] == [0o640, 0o644]
+    (folder / "nowhere").symlink_to("missing")
+    assert not files.create(str(folder / "nowhere"), "")
+    with pytest.raises(Refused, match="no/new cannot be written: No such file or directory"):
+        files.create(str(folder / "no/new"), "")
+    assert names(folder) == ["new", "nowhere", "open"]
 
 
 # ---- read

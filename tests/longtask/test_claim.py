@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,13 @@ from typing import Any
 
 import pytest
 
+from agent_harness.errors import HarnessError
 from agent_harness.protocols.longtask import claim, records
-from agent_harness.testing.long_task_project import NEXT, LongTaskProject, argv, book, book_checkpoint
+from agent_harness.protocols.longtask.layout import LongTaskLayout
+from agent_harness.protocols.longtask.run.lease_file import RunLease
+from agent_harness.protocols.longtask.store import LongTaskStore
+from agent_harness.supervision.interruption import Stop
+from agent_harness.testing.long_task_project import NEXT, LongTaskProject, argv, book, book_checkpoint, from_now
 
 Record = dict[str, Any]
 PROVEN = {"id": "proven", "description": "d", "metric": "command", "target": "test -f artifacts/proof"}
@@ -91,6 +97,31 @@ def test_row_11_a_claim_is_no_proof_while_its_run_goes_on_nor_after_it_was_kille
         "verify first: a worker claimed that the task is done, and the claim is not verified"
         in project.lth("status").out
     )
+
+
+def test_row_06_a_run_that_lost_its_lease_records_no_verdict(tmp_path: Path) -> None:
+    project = left_behind(tmp_path)
+    (tmp_path / "artifacts/proof").touch()
+    store = LongTaskStore(LongTaskLayout(tmp_path))
+    mine = RunLease(store.layout, owner=None, ttl_seconds=600, run_id="r" * 32)
+    assert mine.acquire() is None
+    refused: list[str] = []
+
+    def verify() -> None:
+        with pytest.raises(HarnessError) as error:
+            claim.finalize(store, mine, Stop())
+        refused.append(error.value.message)
+
+    before, verifying = (tmp_path / "checkpoint.json").read_bytes(), threading.Thread(target=verify)
+    with store.exclusive():
+        verifying.start()
+        appears(tmp_path / "runs/verdicts/1-criterion-proven.txt")  # the verdict waits only for this lock
+        project.lock.write_text(json.dumps({"owner": "another", "token": "t", "expiresAt": from_now(60)}))
+    verifying.join()
+    assert refused == ["the lease was lost before the worker started"]
+    assert (tmp_path / "checkpoint.json").read_bytes() == before
+    assert project.reasons() == []
+    assert claim.proof_of(store.layout, "book") is None
 
 
 def test_row_11_the_next_run_verifies_a_claim_that_holds(tmp_path: Path) -> None:

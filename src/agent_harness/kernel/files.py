@@ -121,20 +121,24 @@ def replace(
         raise
 
 
-def create(path: str, content: str | bytes) -> bool:
+def create(path: str, content: str | bytes, *, mode: int | None = None) -> bool:
     """Write a new file. Return False if the path already exists."""
+    target = _itself(path)
+    temporary = temporary_name(target)
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        _write_new(temporary, [content.encode() if isinstance(content, str) else content], (mode, -1, -1))
+        try:
+            os.link(temporary, target)
+        except OSError:  # a disk without hard links: after a crash, the file may be empty
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            os.replace(temporary, target)
+        sync_folder(os.path.dirname(target))
     except FileExistsError:
         return False
     except OSError as error:
         raise refusal(path, "written", error) from None
-    try:
-        # after a crash, the file is complete or empty
-        replace(path, content)
-    except BaseException:
-        unlink(path)
-        raise
+    finally:
+        unlink(temporary)
     return True
 
 

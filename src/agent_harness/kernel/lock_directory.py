@@ -174,32 +174,39 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
-        # renamed before it is deleted: a newer lock in its place goes back
-        os.rename(path, aside)
-        if seen.is_same_as(os.lstat(aside)):
-            _delete(aside, seen.is_folder)
-        elif not os.path.lexists(path):
-            os.rename(aside, path)
+        aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
+        remove_if(path, aside, lambda: seen.is_same_as(os.lstat(aside)))
     except FileNotFoundError:
         return
     except OSError as error:
         raise refusal(path, "removed", error) from None
 
 
-def _delete(aside: str, is_folder: bool) -> None:
-    if not is_folder:
-        os.unlink(aside)
+def remove_if(path: str, aside: str, is_same: Callable[[], bool]) -> bool:
+    """Rename ``path`` to ``aside``, and delete it only if ``is_same`` then returns True. Return that result."""
+    os.rename(path, aside)
+    if is_same():
+        delete(aside)
+        return True
+    # a newer lock goes back to its place
+    if not os.path.lexists(path):
+        os.rename(aside, path)
+    return False
+
+
+def delete(path: str) -> None:
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        os.unlink(path)
         return
     try:
-        for name in os.listdir(aside):
-            os.unlink(os.path.join(aside, name))
-        os.rmdir(aside)
+        for name in os.listdir(path):
+            os.unlink(os.path.join(path, name))
+        os.rmdir(path)
     except OSError:  # there are folders in it
         from shutil import rmtree
 
-        rmtree(aside, ignore_errors=True)
+        rmtree(path, ignore_errors=True)
 
 
 def _write(folder: int, name: str, text: str) -> None:

@@ -229,7 +229,7 @@ def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonOb
         report = criteria_guard.looked_through(store.layout, task, report, stop=must_stop)
         _require(lock, interruption)
         verified = (text, report, last, verdict_on(store.layout, task, report, claimed=True))
-        store.change(lambda change, verified=verified: _finalize(change, *verified))
+        store.change(lambda change, verified=verified: _finalize(change, lock, verified))
     return report
 
 
@@ -240,11 +240,13 @@ def _require(lock: RunLease, interruption: Stop) -> None:
         )
         error.exit_code = 128 + interruption.number
         raise error
-    if not lock.check():
-        raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
+    lock.verify()
 
 
-def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
+def _finalize(change: CheckpointChange, lock: RunLease, verified: tuple[str, JsonObject, bool, ClaimVerdict]) -> None:
+    # another run may have taken the lease before this change got the directory lock
+    lock.verify()
+    text, report, last, line = verified
     # an agent may have written the file since ``text`` was verified: then the report says nothing about it
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":

@@ -39,13 +39,9 @@ def moment(text: object) -> datetime | None:
     """Return the date and time of a timestamp, or None for any other value."""
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
-    from agent_harness.kernel.clock import UTC, datetime
+    from agent_harness.kernel import clock
 
-    try:
-        at = datetime.fromisoformat(text.strip().upper())
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
+    return clock.parse(text.upper())
 
 
 def _has_shape(text: str) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_harness.agents import claude_code as claude
-from agent_harness.agents import usage
 from agent_harness.agents.base import Brief
 from agent_harness.agents.command import Printed
 from agent_harness.agents.events import Event, RateLimited
@@ -26,8 +25,8 @@ from agent_harness.protocols.longtask import claim, evidence, log
 from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
 from agent_harness.protocols.longtask.run import adapters, outcome, session_folder
 from agent_harness.protocols.longtask.run.adapters import Plan
+from agent_harness.protocols.longtask.run.classifier import ENDED_BY
 from agent_harness.protocols.longtask.run.outcome import Ran
-from agent_harness.protocols.longtask.run.session_folder import RescuePoint
 from agent_harness.protocols.longtask.run.slice import LeaseGone, Slice
 from agent_harness.protocols.longtask.run.worker import (
     NEVER_STARTED,
@@ -53,7 +52,6 @@ from agent_harness.supervision.supervisor import Outcome
 Answer = tuple[JsonObject, int]
 
 TIMED_OUT = 124
-BY_MONITOR = ("stuck", "budget_exceeded", "context_limit", "no_response", "over_limit")
 WRAP_UP = """\
 The context is nearly full. Finish the edit at hand, record where you stopped as the next step of the checkpoint
 (`lth record "$LTH_TASK_DIR" --status active --note "..."`), and end. The next slice continues from there.
@@ -96,27 +94,17 @@ class SliceWork:
     is_stand_in = False
 
     def __init__(self, slice_: Slice, plan: Plan) -> None:
+        task = slice_.prepared.task
         self.slice = slice_
         self.plan = plan
-        self.name = f"Slice of {slice_.prepared.task.id}"
+        self.name = f"Slice of {task.id}"
         own = POLICIES["slice"]
         self.policy: Policy = replace(own, retried=frozenset()) if isinstance(plan.run, str) else own
         self.attempt: WorkerResult | None = None
         self._ran = Ran(plan)
         self._printed = Printed()
         self._mask = KeyMask()
-        self._agent: Startable | None = None
-        self._guard: CriteriaGuard | None = None
         self._outcome: Outcome | None = None
-        self._point: RescuePoint | None = None
-        self._turns: Turns | None = None
-        self._used = usage.Totals()
-        self._now = NowRecord()
-
-    def walked(self) -> Answer:
-        """Run the agent and record its result. Return the answer and the exit status."""
-        slice_, plan = self.slice, self.plan
-        task = slice_.prepared.task
         place = session_folder.begun(
             slice_.layout,
             task_id=task.id,
@@ -132,17 +120,16 @@ class SliceWork:
         self._guard = CriteriaGuard(slice_.layout, task)
         self._guard.keep()
         self._guard.look_around()
-        self._now = NowRecord(
+        now = NowRecord(
             slice_.layout.outside("now.json"),
             item=task.id,
             title=task.title,
             agent=plan.worker,
             left_usd={"session": plan.max_cost_usd},
         )
-        agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
-        self._agent = agent
-        turns = Turns(
-            agent=agent,
+        self._agent = Startable(agent_of(plan, self._printed, self._refusal), plan, slice_.must_stop)
+        self._turns = Turns(
+            agent=self._agent,
             journal=_Quiet(),
             stop=slice_.interruption,
             watch=watch(_limits(plan)),
@@ -152,11 +139,13 @@ class SliceWork:
             silence_seconds=plan.response_seconds,
             stop_requested=lambda: "stopped" if slice_.must_stop() else None,
             starts=claim.start_count(slice_.layout, task),
-            now=self._now,
+            now=now,
         )
-        self._turns = turns
+
+    def walked(self) -> Answer:
+        """Run the agent and record its result. Return the answer and the exit status."""
         try:
-            return walk(self, turns)
+            return walk(self, self._turns)
         finally:
             self._guard.looked_around()
 
@@ -200,7 +189,6 @@ class SliceWork:
 
     def _ended(self, outcome: Outcome) -> None:
         self._outcome = outcome
-        self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
         """Return the rate limit that the agent's output shows, or None."""
@@ -224,15 +212,14 @@ class SliceWork:
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
-        if self._guard:
-            self._guard.ended()
+        self._guard.ended()
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
         """Verify the agent's work. Return the reports, or None if the agent failed."""
         if ending is not None or self.known.ran.exit_code:
             return None
-        self._now.step("criterion")
+        self._turns.now.step("criterion")
         text = self.slice.worth_verifying()
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
@@ -305,14 +292,14 @@ class SliceWork:
         if outcome is None:
             raise AssertionError("a turn has an outcome")
         ran.stdout, ran.stderr = self._streams()
-        failure = self._agent.failure if self._agent else None
+        failure = self._agent.failure
         ran.stopped = outcome.reason == "user_pause" or failure == NEVER_STARTED
         if self.plan.run is None:
-            ran.usage = reported_usage(self._used)
+            ran.usage = reported_usage(self._turns.so_far.used)
         else:
             out, err = self._printed.stdout.text(), self._printed.stderr.text()
             ran.usage = printed_usage(self.plan.worker, out, err)
-        if outcome.reason in BY_MONITOR:
+        if outcome.reason in ENDED_BY:
             ran.ended_by = outcome.reason
         ran.exit_code, ran.error = failure or _status(self.plan, outcome)
         self._note_denials(ran)
@@ -322,7 +309,7 @@ class SliceWork:
 
     def _course(self) -> JsonObject:
         """Return facts about the agent's turns and commits, for the event of its end."""
-        so_far = self._turns.so_far if self._turns else TurnSoFar()
+        so_far = self._turns.so_far
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
         found["told"] = [*so_far.told]
@@ -348,7 +335,7 @@ def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
     code = outcome.exit_code
     if outcome.reason == "timeout":
         return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
-    if outcome.reason in BY_MONITOR:
+    if outcome.reason in ENDED_BY:
         return STOPPED, f"ended by the harness: {outcome.message}"
     if outcome.ok:
         return 0, None

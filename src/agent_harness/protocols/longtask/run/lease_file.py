@@ -14,18 +14,18 @@ loses its lease permanently if another run took the lease, or if it expired whil
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
 import threading
+from contextlib import suppress
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, lease
 from agent_harness.kernel import owner as processes
 from agent_harness.kernel.clock import timedelta
 from agent_harness.kernel.json import jsontext
-from agent_harness.kernel.lock_directory import START_SECONDS
+from agent_harness.kernel.lock_directory import START_SECONDS, delete, remove_if
 from agent_harness.protocols.longtask.lifecycle import seconds_until
 from agent_harness.protocols.longtask.records import moment
 from agent_harness.protocols.longtask.store import DirectoryLock
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 DEFAULT_TTL_SECONDS = 120
 UNREADABLE_SECONDS = 1860
 _LOOK_SECONDS = 1.0  # delay until a suspended run notices it
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class Held:
@@ -139,7 +138,7 @@ class RunLease:
                 if not self.check():
                     return False
                 expires_at = self._now() + timedelta(seconds=self.ttl_seconds)
-                files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self._confirm)
+                files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self.verify)
                 self._expires_at = expires_at
         except (HarnessError, OSError):
             return self.in_time()  # retried until the lease expires
@@ -159,9 +158,10 @@ class RunLease:
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
 
-    def _confirm(self) -> None:
+    def verify(self) -> None:
+        """Raise an error if this run has lost its lease."""
         if not self.check():
-            raise HarnessError(self.lost or "the lease is lost")
+            raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
 
     def _renew_on(self) -> None:
         renewal = self._next_renewal()
@@ -200,24 +200,18 @@ class RunLease:
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
-        if not _place(self.layout.lock, self._beside("new"), self._content(expires_at)):
+        if not files.create(self.layout.lock, self._content(expires_at), mode=0o644):
             return False
         self._expires_at = expires_at
         return True
 
     def _retire(self, found: _Found) -> bool:
-        aside = self._beside("old")
+        aside = f"{self.layout.lock}.{self.token}.old"
         try:
-            os.rename(self.layout.lock, aside)
+            # another run may have renewed or replaced the lease since it was read
+            return remove_if(self.layout.lock, aside, lambda: _read(aside)[:2] == (found.content, found.identity))
         except OSError:
             return False
-        # another run may have renewed or replaced the lease since it was read
-        if _read(aside)[:2] == (found.content, found.identity):
-            _remove(aside)
-            return True
-        if not os.path.lexists(self.layout.lock):
-            os.rename(aside, self.layout.lock)
-        return False
 
     def _is_ours(self) -> bool:
         try:
@@ -226,14 +220,12 @@ class RunLease:
             return False
         return isinstance(record, dict) and record.get("token") == self.token
 
-    def _beside(self, kind: str) -> str:
-        return f"{self.layout.lock}.{self.token}.{kind}"
-
     def _sweep(self) -> None:
         # the caller must hold the directory lock
         for name in os.listdir(self.layout.root):
             if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
-                _remove(os.path.join(self.layout.root, name))
+                with suppress(OSError):
+                    delete(os.path.join(self.layout.root, name))
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
@@ -278,42 +270,3 @@ def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
     except (OSError, HarnessError):
         content = None
     return content, (found.st_dev, found.st_ino), changed_at
-
-
-def _place(path: str, temporary: str, content: str) -> bool:
-    files.replace(temporary, content, mode=0o644)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise files.refusal(path, "written", error) from None
-        return _place_without_links(path, content)
-    finally:
-        _remove(temporary)
-    return True
-
-
-def _place_without_links(path: str, content: str) -> bool:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise files.refusal(path, "written", error) from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content.encode())
-    return True
-
-
-def _remove(path: str) -> None:
-    try:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            os.unlink(path)
-            return
-        import shutil
-
-        shutil.rmtree(path, ignore_errors=True)
-    except OSError:
-        return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from agent_harness.errors import HarnessError, NoRoom
+from agent_harness.errors import NoRoom
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.lifecycle import SchedulingDecision, expired_cooldowns, seconds_until
@@ -117,8 +117,7 @@ def _prepared(
     from agent_harness.supervision.interruption import LOOK_SECONDS
 
     def prepared_by(change: CheckpointChange) -> Prepared:
-        if not lock.check():
-            raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
+        lock.verify()
         return prepare(change, options, agent_slot, may_wait=not (options.no_wait or interruption.number))
 
     with ExitStack() as waiting:

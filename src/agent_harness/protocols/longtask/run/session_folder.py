@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,10 @@ def _forget_oldest(layout: LongTaskLayout) -> None:
     for name in sorted(os.listdir(layout.sessions))[:-KEPT]:
         path = os.path.join(layout.sessions, name)
         if os.path.isdir(path) and not os.path.islink(path):
-            let_go(path)
+            with suppress(HarnessError, OSError):
+                if point := _read_point(layout, name):
+                    # git can then delete the commit
+                    point.git.update_ref(point.snapshot.ref, None, point.snapshot.commit)
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -104,11 +107,7 @@ class RescuePoint:
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return a temporary commit of the worktree's current files. No ref keeps the commit."""
-        ref = f"{self.snapshot.ref}-now"
-        made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
-        self.git.update_ref(ref, None)
-        return made
+        return snapshot.tree_of_files(self.git, exclude=self.exclude, base=self.snapshot)
 
 
 def repository_of(folder: str) -> Git | None:
@@ -161,18 +160,6 @@ def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
     if found is None:
         raise UnsafeTree(f"No rescue point named {name}", hint=f"lth rescue {layout.root}")
     return found
-
-
-def let_go(folder: str) -> None:
-    """Delete the ref of a rescue point, so that git can delete its commit."""
-    try:
-        record = files.read_json(os.path.join(folder, FILE), exact=False)
-        made = Snapshot.from_record(record.get("snapshot") or {})
-        git = repository_of(str(record.get("top")))
-        if git and made.ref.startswith(f"{REFS}/"):
-            git.update_ref(made.ref, None, made.commit)
-    except (HarnessError, OSError, AttributeError):
-        return
 
 
 def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:

@@ -13,7 +13,7 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
 from agent_harness.protocols.longtask import claim, criteria, criteria_guard, evidence, log
 from agent_harness.protocols.longtask.layout import file_stamp
-from agent_harness.protocols.longtask.records import Checkpoint, EvidenceItem, RecordView
+from agent_harness.protocols.longtask.records import Checkpoint, RecordView
 from agent_harness.protocols.longtask.run import forbidden, outcome
 from agent_harness.protocols.longtask.run.worker import WorkerResult, output_file
 from agent_harness.protocols.longtask.store import InvalidTask
@@ -118,9 +118,9 @@ class Slice:
             task, checkpoint = self.store.load()
         except HarnessError:
             return None
-        said = [EvidenceItem(each) for each in checkpoint.items("evidence") if isinstance(each, dict)]
         decided = checkpoint.status in _GOES_ON and any(
-            each.metric in criteria.DECIDED or any(item.is_about(each.id) for item in said) for each in task.criteria
+            each.metric in criteria.DECIDED or any(item.is_about(each.id) for item in checkpoint.evidence)
+            for each in task.criteria
         )
         return jsontext.line(checkpoint.raw) if decided or checkpoint.status == "done" else None
 
