@@ -276,7 +276,7 @@ def yaml(path: Path) -> Any:
 def environment(base: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of every command: our Python first on PATH, and a ``poetry`` that runs what it is told."""
     tools = base / "tools"
-    tools.mkdir()
+    tools.mkdir(exist_ok=True)
     for name, text in (
         ("poetry", '#!/bin/sh\nshift\nexec "$@"\n'),
         ("harness", f"#!{sys.executable}\nimport sys\nfrom agent_harness.cli.main import main\nsys.exit(main())\n"),
