@@ -8,9 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 
+from agent_harness.cli.main import main
+from agent_harness.testing import HARNESS, CommandResult, run_in_process
 from agent_harness.testing.feature_list_project import FeatureListProject
 
 from .script import CODE, NAMES, name_of, proof_ids, proof_path, proof_text, stub_text
@@ -55,6 +58,9 @@ INSTRUCTIONS = (
     "IMPORTANT: Only change 'passes' from false to true after the test_file passes. Never remove or edit feature "
     "descriptions. Max 1 feature per session."
 )
+
+_SHOWN: set[tuple[str, ...]] = set()
+"""Test files, and all files of the commit in which they have passed, with their digests."""
 
 
 def feature_record(feature: int) -> dict[str, Any]:
@@ -146,6 +152,21 @@ class CalcProject(FeatureListProject):
         """The environment of a command: the project's, with what its seam needs."""
         return super().variables({**self.seam.environ, **(more or {})})
 
+    def here(
+        self,
+        *args: str,
+        agent: Sequence[Mapping[str, object]] | str | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> CommandResult:
+        """Run a command in this process, with no other variables than those of the project.
+
+        This is for commands that only look, or that refuse at once: most of their price is the start of a process.
+        """
+        words = self.command(*args, agent=agent)[len(HARNESS) :]
+        with mock.patch.dict(os.environ, self.variables(environ), clear=True):
+            return run_in_process(main, "harness", *words, cwd=cwd or self.root)
+
     def accept(self, *features: int) -> str:
         """Makes features done as if earlier sessions had done them; the new HEAD."""
         document = self.features
@@ -210,9 +231,21 @@ class CalcProject(FeatureListProject):
         self.wait_until(lambda: not self.processes(), f"the end of {self.processes()}", seconds=60)
         self.git("fsck", "--no-dangling")
         green = [record["test_file"] for record in self.features["features"] if record["passes"]]
-        assert not green or self.clone().pytest(*green) == 0, "a feature passes without a green test file"
-        status = self.harness("status")
+        assert not green or self.shown(green), "a feature passes without a green test file"
+        status = self.here("status")
         assert status.code == 0, status.text
+
+    def shown(self, green: Sequence[str]) -> bool:
+        """Return True if these test files pass in a clone of HEAD.
+
+        Of equal files they are run once in a process of tests: the code of ``calc`` knows no time, and no machine.
+        """
+        records = ("\tfeatures.json", "\tclaude-progress.txt")  # what the harness writes in them has a time
+        files = [row for row in self.git("ls-tree", "-r", "HEAD").splitlines() if not row.endswith(records)]
+        asked = (*green, "", *files)
+        if asked not in _SHOWN and self.clone().pytest(*green) == 0:
+            _SHOWN.add(asked)
+        return asked in _SHOWN
 
     def clone(self) -> "CalcProject":
         """Clone HEAD into a fresh folder."""
@@ -243,7 +276,7 @@ def yaml(path: Path) -> Any:
 def environment(base: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of every command: our Python first on PATH, and a ``poetry`` that runs what it is told."""
     tools = base / "tools"
-    tools.mkdir()
+    tools.mkdir(exist_ok=True)
     for name, text in (
         ("poetry", '#!/bin/sh\nshift\nexec "$@"\n'),
         ("harness", f"#!{sys.executable}\nimport sys\nfrom agent_harness.cli.main import main\nsys.exit(main())\n"),
@@ -286,10 +319,3 @@ def empty(base: Path, inherited: Mapping[str, str], *, seam: Seam | None = None)
     root = base / "calc"
     root.mkdir()
     return CalcProject(base, root, environment(base, inherited), seam=seam or CommandSeam(base))
-
-
-def copy(calc: CalcProject, base: Path) -> CalcProject:
-    """The same project at another place, with the same remote address inside."""
-    base.mkdir()
-    shutil.copytree(calc.base, base, dirs_exist_ok=True, symlinks=True)
-    return CalcProject(base, base / "calc", calc.environ | {"CALC_UP": str(base / "calc-is-up")})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from .begun import Begin, Beginning, Beginnings
 from .calc import CalcProject, empty, make
 from .seam import SEAMS, Seam
 
@@ -25,6 +26,28 @@ def calc(tmp_path: Path, seam: Seam) -> Iterator[CalcProject]:
     yield calc
     if calc.checked:
         calc.cross_cutting()
+
+
+@pytest.fixture(scope="session")
+def beginnings(tmp_path_factory: pytest.TempPathFactory) -> Beginnings:
+    """What scenarios begin with, made by the first test that asks for it."""
+    return Beginnings(tmp_path_factory.mktemp("beginnings"))
+
+
+@pytest.fixture
+def begun(beginnings: Beginnings) -> Iterator[Begin]:
+    """A project after the given beginning, checked as it is taken down like ``calc``; a test has one."""
+    made: list[CalcProject] = []
+
+    def begin(beginning: Beginning) -> CalcProject:
+        assert not made, "it would stand where the first one is"
+        made.append(beginnings.begun(beginning))
+        return made[0]
+
+    yield begin
+    for calc in made:
+        if calc.checked:
+            calc.cross_cutting()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from .begun import Begin, one_session
 from .calc import CalcProject
 from .script import claim, commit, honest, say, sh, turn, usage
 
@@ -71,9 +72,9 @@ def test_a_rejected_session_is_told_of_with_all_that_it_did(calc: CalcProject) -
     assert any("Max is 1" in each for each in summary["problems"])
 
 
-def test_reading_the_logs_changes_nothing(calc: CalcProject) -> None:
+def test_reading_the_logs_changes_nothing(begun: Begin) -> None:
     """UAH-003 UAH-073: queries take no lock and write nothing."""
-    calc.run([turn(honest(1))])
+    calc = begun(one_session)
     before = calc.fingerprint()
     for words in (["query", "add"], ["sessions"], ["query", "--level", "debug", "--since", "1d"]):
         assert calc.harness("log", *words).code == 0

@@ -129,7 +129,7 @@ def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject, 
     calc.git("add", "-A")
     calc.git("commit", "-q", "-m", "Move everything down")
     before = calc.fingerprint(without=(".git/index",))
-    ran = calc.harness(*args, cwd=inner, agent=[turn(honest(1))] if args == ("run",) else None)
+    ran = calc.here(*args, cwd=inner, agent=[turn(honest(1))] if args == ("run",) else None)
     assert ran.code == 4, ran.text
     assert len(ran.err.splitlines()) == 2
     assert "must be the top folder of its repository" in ran.err
@@ -141,7 +141,7 @@ def test_init_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject) -> No
     inner = calc.root / "inner"
     inner.mkdir()
     (inner / "spec.md").write_text("# Calculator\n")
-    ran = calc.harness("init", "--spec", "spec.md", cwd=inner, agent=[turn(claim(1))])
+    ran = calc.here("init", "--spec", "spec.md", cwd=inner, agent=[turn(claim(1))])
     assert ran.code == 4, ran.text
     assert "top folder of the repository" in ran.err
     assert [path.name for path in inner.iterdir()] == ["spec.md"]

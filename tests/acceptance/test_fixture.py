@@ -2,8 +2,10 @@
 
 import subprocess
 
+import pytest
+
 from .calc import CalcProject
-from .script import NAMES, proof_path, stub_text
+from .script import NAMES, proof_path, proof_text, stub_text
 
 
 def test_a_fresh_project(calc: CalcProject) -> None:
@@ -49,3 +51,38 @@ def test_the_programs_around_it(calc: CalcProject) -> None:
     sleeper.kill()
     sleeper.wait()
     assert calc.processes() == []
+
+
+def test_what_must_hold_after_every_scenario_is_looked_at(calc: CalcProject) -> None:
+    """Also where the same test files have passed before, with other code."""
+    calc.checked = False
+    calc.accept(1)
+    calc.cross_cutting()
+    code, state = calc.root / "src/calc.py", calc.root / ".harness/session_state.json"
+    whole, text = code.read_text(), state.read_text()
+    code.write_text(whole.replace("a + b", "a - b"))
+    calc.commit("Broken")
+    code.write_text(whole)  # what is not committed counts for nothing
+    with pytest.raises(AssertionError, match="passes without a green test file"):
+        calc.cross_cutting()
+    calc.commit("Mended")
+    calc.put(
+        {
+            proof_path(2): proof_text(2),
+            "features.json": (calc.root / "features.json").read_text().replace("false", "true"),
+        }
+    )
+    calc.commit("All of it is done")
+    with pytest.raises(AssertionError, match="passes without a green test file"):
+        calc.cross_cutting()
+    calc.git("reset", "-q", "--hard", "HEAD~1")
+    calc.cross_cutting()
+    state.write_text(text[:9])
+    with pytest.raises(ValueError):
+        calc.cross_cutting()
+    state.write_text(text)
+    digest = calc.git("rev-parse", "HEAD~1:src/calc.py")  # of the history only
+    lost = calc.root / ".git/objects" / digest[:2] / digest[2:]
+    lost.unlink()
+    with pytest.raises(AssertionError):
+        calc.cross_cutting()

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from .begun import Begin, one_session
 from .calc import CalcProject
 from .script import commit, forge, honest, say, turn, write
 
@@ -87,10 +88,10 @@ def test_a_recording_plays_in_a_fresh_work_tree_at_its_base(calc: CalcProject) -
     assert {path: row for path, row in written(again).items() if path != "NOTES"} == written(calc)
 
 
-def test_a_recording_is_not_played_over_other_files_than_it_began_with(calc: CalcProject) -> None:
+def test_a_recording_is_not_played_over_other_files_than_it_began_with(begun: Begin) -> None:
     """The refusal names the files in the way, and a work tree in which the recording fits; nothing is changed."""
-    base = calc.head
-    assert calc.run([turn(honest(1), feature=1)]).code == 0
+    calc = begun(one_session)
+    base = json.loads((calc.root / recording(calc, 1)).read_text().splitlines()[0])["base"]
     before = calc.fingerprint()
     ran = calc.harness("run", "--agent", f"replay:{recording(calc, 1)}")
     assert ran.code == 4, ran.text

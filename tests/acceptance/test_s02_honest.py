@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from .begun import Begin
 from .calc import CalcProject
 from .script import Turn, honest, prompt_to, proof_ids, turn, usage
-from .seam import each_seam
+from .seam import Seam, each_seam
 
 DECISION = "Numbers stay floats and integers as given"
 
@@ -23,10 +24,17 @@ def session(calc: CalcProject, feature: int) -> Turn:
     )
 
 
-@pytest.fixture
-def after_one(calc: CalcProject) -> CalcProject:
+def first_session(calc: CalcProject) -> None:
     ran = calc.run([session(calc, 1)])
     assert ran.code == 0, ran.text
+
+
+@pytest.fixture
+def after_one(seam: Seam, begun: Begin, request: pytest.FixtureRequest) -> CalcProject:
+    if seam.name == "command":
+        return begun(first_session)
+    calc: CalcProject = request.getfixturevalue("calc")
+    first_session(calc)
     return calc
 
 

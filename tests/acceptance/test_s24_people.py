@@ -245,7 +245,7 @@ def test_a_wrong_command_line_changes_nothing(calc: CalcProject, args: tuple[str
     """UAH-077, C50."""
     locks = (".git/index", ".git/harness", ".harness/lock")
     before = calc.fingerprint(without=locks)
-    ran = calc.harness(*args, "--json")
+    ran = calc.here(*args, "--json")
     assert ran.code == 2, ran.text
     assert json.loads(ran.out)["ok"] is False
     assert calc.fingerprint(without=locks) == before
@@ -272,23 +272,25 @@ def test_one_features_session_and_the_whole_suite(calc: CalcProject) -> None:
     calc.git("checkout", "-q", "--", "src/calc.py")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "override --feature 2 --passes true --yes",
-        "manual-verify --feature 2 --yes",
-        "skip --feature 2",
-        "resume",
-        "handoff",
-        "takeback --yes",
-        "abort --yes",
-        "rescue prune --older-than 0",
-    ],
+FOR_A_PERSON = (
+    "override --feature 2 --passes true --yes",
+    "manual-verify --feature 2 --yes",
+    "skip --feature 2",
+    "resume",
+    "handoff",
+    "takeback --yes",
+    "abort --yes",
+    "rescue prune --older-than 0",
 )
-def test_what_a_person_decides_is_refused_in_the_session_of_an_agent(calc: CalcProject, words: str) -> None:
+
+
+def test_what_a_person_decides_is_refused_in_the_session_of_an_agent(calc: CalcProject) -> None:
     """UAH-004: also without the variables that say so, since those of the processes above are looked at."""
-    said = calc.base / "said"
-    hidden = f"env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR harness {words} >> {said} 2>&1"
-    ran = calc.run([turn(sh(f"harness {words} > {said} 2>&1; {hidden}; true"))])
-    assert said.read_text().count("is a decision for the user: agents may not run this command") == 2, said.read_text()
+    said = {words: calc.base / f"said-{words.split()[0]}" for words in FOR_A_PERSON}
+    hidden = "env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR"
+    steps = [sh(f"(harness {words}; {hidden} harness {words}) > {path} 2>&1; true") for words, path in said.items()]
+    ran = calc.harness("run", agent=[turn(steps)], timeout=800)  # twice as many starts of Python as decisions
+    for words, path in said.items():
+        text = path.read_text()
+        assert text.count("is a decision for the user: agents may not run this command") == 2, (words, text)
     assert (calc.passing(), calc.state["pending_escalation"], calc.state["last_session"]) == ([], None, 1), ran.text

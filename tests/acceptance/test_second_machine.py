@@ -6,14 +6,18 @@ import pytest
 
 from agent_harness.testing import CommandResult
 
+from .begun import Begin, one_session
 from .calc import CalcProject
 from .script import append, honest, turn, write
 
 
 @pytest.fixture
-def clone(calc: CalcProject) -> CalcProject:
-    """The remote's project on a second machine: another folder, another home."""
-    assert calc.run([turn(honest(1))]).code == 0
+def clone(begun: Begin) -> CalcProject:
+    return on_a_second_machine(begun(one_session))
+
+
+def on_a_second_machine(calc: CalcProject) -> CalcProject:
+    """The remote's project in another folder, with another home."""
     base = calc.base / "second"
     home = base / "home"
     home.mkdir(parents=True)
@@ -83,7 +87,9 @@ def test_a_task_list_may_stand_beside_a_project_that_knows_of_it(clone: CalcProj
     assert (clone.root / "harness-tasks.json").exists()
 
 
-def test_two_runs_in_a_fresh_clone_make_one_state(clone: CalcProject) -> None:
+def test_two_runs_in_a_fresh_clone_make_one_state(calc: CalcProject) -> None:
+    one_session(calc)
+    clone = on_a_second_machine(calc)
     first = clone.start("run", agent=[turn(append("claude-progress.txt", "\nhere\n"), honest(2))])
     second = clone.start("run", agent=[turn(honest(2))])
     codes = sorted((first.wait(120), second.wait(120)))

@@ -106,10 +106,10 @@ def test_a_complete_project_says_that_nothing_is_left(calc: CalcProject) -> None
 )
 def test_what_was_probably_meant_is_named(calc: CalcProject, typed: str, meant: str) -> None:
     """FIX-12: from the names of the commands, and from the words of other programs."""
-    refused = calc.harness(typed)
+    refused = calc.here(typed)
     assert refused.code == 2
     assert refused.err == f"harness: No such command '{typed}'. Did you mean '{meant}'?\nnext: harness {meant} --help\n"
-    assert "Did you mean" not in calc.harness("qqqqqq").err
+    assert "Did you mean" not in calc.here("qqqqqq").err
 
 
 def test_a_dry_run_says_what_the_rest_will_cost(calc: CalcProject) -> None:
