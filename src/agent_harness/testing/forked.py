@@ -8,6 +8,7 @@ variables change the start of Python."""
 
 import atexit
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -145,6 +146,7 @@ def _serve(number: int) -> int:
         while not text.endswith(b"\n"):
             text += own.recv(_MEASURE)
         learnt, learns = os.pipe()
+        gc.freeze()  # the end of a child does not go through what it has got from the server
         if (child := os.fork()) == 0:
             os.close(learnt)
             own.close()

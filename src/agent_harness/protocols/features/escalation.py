@@ -69,7 +69,8 @@ def about_size(project: Project) -> Question | None:
     if waiting and waiting.kind != "large_feature":
         return None
     most = project.config.features.max_verification_steps
-    open_features = (f for f in project.store.features().features if f.is_open and f.id not in state.sizes_accepted)
+    accepted = {*state.sizes_accepted}
+    open_features = (f for f in project.store.features().features if f.is_open and f.id not in accepted)
     found = next((f for f in open_features if len(f.steps) > most), None)
     if found is None:
         if waiting:

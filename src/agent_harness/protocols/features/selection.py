@@ -26,9 +26,8 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
     kept = _kept(state)
     open_features = [f for f in document.features if f.is_open and f.id not in kept]
     if eligible := [f for f in open_features if done.issuperset(f.depends_on)]:
-        return Choice(
-            min(eligible, key=lambda feature: (feature.id not in state.fix_first, feature.priority, feature.id))
-        )
+        first = {*state.fix_first}
+        return Choice(min(eligible, key=lambda feature: (feature.id not in first, feature.priority, feature.id)))
     remaining = [f for f in document.features if not f.passes and not f.skipped]
     waiting = _waiting(document.features, done, kept)
     return Choice(None, all_proven=bool(document.features) and not remaining, waiting=waiting)

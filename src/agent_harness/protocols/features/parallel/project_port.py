@@ -192,9 +192,9 @@ class FeatureProjectPort:
 
     def _found(self, document: FeatureList, state: SessionState) -> list[OpenItem]:
         done = finalized(document)
-        kept = {asked.feature_id for asked in state.kept_candidates}
+        kept, first = {asked.feature_id for asked in state.kept_candidates}, {*state.fix_first}
         found = [f for f in document.features if f.is_open and f.id not in kept and done.issuperset(f.depends_on)]
-        found.sort(key=lambda f: (f.id not in state.fix_first, f.priority, f.id))
+        found.sort(key=lambda f: (f.id not in first, f.priority, f.id))
         answer: list[OpenItem] = []
         for feature in found:
             name = str(feature.id)
