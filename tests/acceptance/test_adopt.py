@@ -83,6 +83,7 @@ def test_adopted_with_known_failures_and_built_upon(grown: CalcProject) -> None:
     assert "All 1 features are passing!" in last.out
 
 
+@pytest.mark.exhaustive
 def test_what_passed_at_the_adoption_is_protected(grown: CalcProject) -> None:
     """UAH-305, C15."""
     assert grown.harness("init", "--adopt").code == 0
@@ -101,6 +102,7 @@ def test_what_passed_at_the_adoption_is_protected(grown: CalcProject) -> None:
     assert grown.head == head
 
 
+@pytest.mark.exhaustive
 def test_nothing_that_exists_is_overwritten(grown: CalcProject) -> None:
     """C48."""
     kept = {
@@ -118,6 +120,7 @@ def test_nothing_that_exists_is_overwritten(grown: CalcProject) -> None:
     assert done.json["created"] == ["reset.sh"], "a .gitignore was there already"
 
 
+@pytest.mark.exhaustive
 def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(grown: CalcProject) -> None:
     """UAH-003."""
     settings = (

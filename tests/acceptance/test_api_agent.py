@@ -11,6 +11,7 @@ from .script import honest, turn, usage
 from .seam import CommandSeam, Seam
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seam", ["api"], indirect=True)
 def test_a_session_from_the_prompt_to_the_verified_commit(calc: CalcProject) -> None:
     """S02 on the API seam, UAH-415, UAH-444: tools, proof, claim, commit, push, tokens; the key is written nowhere."""

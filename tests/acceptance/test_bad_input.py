@@ -215,12 +215,30 @@ def stripped(found: dict[str, str], keeps: tuple[str, ...] = ()) -> dict[str, st
     return {name: text for name, text in found.items() if not name.startswith((*BY_THE_WAY, *keeps))}
 
 
+@pytest.mark.kept(
+    "settings-missing",
+    "features-missing",
+    "features-missing-dependency",
+    "state-a-list",
+    "baseline-broken",
+    "state-missing",
+    "state-is-a-file",
+    "init-not-executable",
+    "no-git",
+    "no-repository",
+    "merge-under-way",
+    "stray-commit",
+    "index-locked",
+    "feature-unknown",
+    "settings-broken",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_bad_input(calc: CalcProject, name: str) -> None:
     calc.checked = False
     check(calc, CASES[name], by_a_process=name in BY_A_PROCESS)
 
 
+@pytest.mark.exhaustive
 def test_a_circle_changes_nothing_but_the_question(calc: CalcProject) -> None:
     calc.checked = False
     cyclic(calc)
@@ -235,6 +253,7 @@ def test_a_circle_changes_nothing_but_the_question(calc: CalcProject) -> None:
     assert list(more) in ([], ["pending_escalation"]), more
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["run", "status", "resume"])
 def test_no_project_here(bare: CalcProject, command: str) -> None:
     check(bare, Case(nothing, [4], "project", (command,), agent=False))
@@ -249,12 +268,14 @@ SPECS: dict[str, Setup] = {
 }
 
 
+@pytest.mark.kept("blank", "binary")
 @pytest.mark.parametrize("setup", SPECS.values(), ids=SPECS.keys())
 def test_a_specification_that_is_none(bare: CalcProject, setup: Setup) -> None:
     bare.git("init", "-q", "-b", "main")
     check(bare, Case(setup, [2, 3, 4], "spec.md", ("init", "--spec", "spec.md")))
 
 
+@pytest.mark.exhaustive
 def test_init_without_a_specification(bare: CalcProject) -> None:
     check(bare, Case(nothing, [2], "--spec", ("init",), agent=False))
 
@@ -281,6 +302,7 @@ def test_a_folder_that_cannot_be_written(calc: CalcProject, folder: str) -> None
         path.chmod(mode)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("args", [(), ("--help",), ("run", "--help"), ("--version",)])
 def test_help_needs_no_project(bare: CalcProject, args: Sequence[str]) -> None:
     ran = bare.here(*args)

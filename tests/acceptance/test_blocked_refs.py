@@ -46,7 +46,7 @@ def test_a_ref_of_a_person_stops_nothing(calc: CalcProject, blocker: str) -> Non
     assert not [ref for ref in ours(calc, blocker) if "candidates" in ref], "left behind"
 
 
-@pytest.mark.kept("refs/harness/candidates/1/x")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("blocker", ["refs/harness/candidates/1/x", "refs/harness/rolled-back"])
 def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: CalcProject, blocker: str) -> None:
     ran = calc.run([bad(sh(f"git update-ref {blocker} HEAD"))])
@@ -56,6 +56,7 @@ def test_a_ref_that_the_agent_makes_in_the_session_stops_nothing(calc: CalcProje
     assert calc.git("rev-parse", "--verify", "-q", blocker)
 
 
+@pytest.mark.exhaustive
 def test_what_is_no_ref_at_all_stops_nothing(calc: CalcProject) -> None:
     """Files in the folders of git's refs, which git neither reads nor removes; locks are moved away after the turn."""
     rubbish = "mkdir -p .git/refs/harness/candidates/1 .git/refs/harness/rolled-back/1 && "

@@ -22,6 +22,7 @@ RECORD = {
 }
 
 
+@pytest.mark.exhaustive
 def test_a_session_is_told_of_in_every_log(calc: CalcProject) -> None:
     """UAH-083 UAH-089 UAH-090 UAH-091 UAH-124 UAH-437 UAH-467 UAH-520 UAH-521 UAH-522 UAH-523 C41: accepted."""
     head = calc.head
@@ -72,6 +73,7 @@ def test_a_rejected_session_is_told_of_with_all_that_it_did(calc: CalcProject) -
     assert any("Max is 1" in each for each in summary["problems"])
 
 
+@pytest.mark.exhaustive
 def test_reading_the_logs_changes_nothing(begun: Begin) -> None:
     """UAH-003 UAH-073: queries take no lock and write nothing."""
     calc = begun(one_session)

@@ -22,6 +22,7 @@ HALF = "\n\ndef add(a, b):\n    # half of it\n    raise NotImplementedError\n"
 # -- commits of a person -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: CalcProject) -> None:
     ran = calc.run([turn(append("src/calc.py", HALF), commit("Half"), usage(1, 1))])
     assert ran.code == 0, ran.text
@@ -43,6 +44,7 @@ def test_a_rejected_continuation_leaves_a_persons_commits_where_they_are(calc: C
     assert calc.passing() == [1]
 
 
+@pytest.mark.exhaustive
 def test_a_rejected_continuation_that_nobody_disturbed_goes_back_to_its_beginning(calc: CalcProject) -> None:
     start = calc.head
     assert calc.run([turn(append("src/calc.py", HALF), commit("Half"), usage(1, 1))]).code == 0
@@ -55,6 +57,7 @@ def test_a_rejected_continuation_that_nobody_disturbed_goes_back_to_its_beginnin
 # -- money -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_the_costs_of_an_init_that_failed_are_kept(bare: CalcProject) -> None:
     bare.git("init", "-q", "-b", "main")
     (bare.root / "spec.md").write_text("# Calculator\n")
@@ -85,6 +88,7 @@ def shell(
     return int(code.read_text()), errors.read_text()
 
 
+@pytest.mark.kept("HARNESS | head -n 1 >/dev/null")
 @pytest.mark.parametrize("line", ["HARNESS | head -n 1 >/dev/null", "HARNESS | true", "HARNESS >/dev/full"])
 def test_a_session_goes_on_when_nobody_reads(calc: CalcProject, line: str) -> None:
     talk = [say(f"line {n}") for n in range(50)]
@@ -97,6 +101,9 @@ def test_a_session_goes_on_when_nobody_reads(calc: CalcProject, line: str) -> No
     assert not (calc.root / ".git/harness/open_session.json").exists()
 
 
+@pytest.mark.kept(
+    "HARNESS >/dev/full-args0", "HARNESS >/dev/full-args4", "HARNESS | true-args1", "HARNESS | true-args3"
+)
 @pytest.mark.parametrize("args", [("status",), ("status", "--json"), ("run", "--dry-run"), ("--help",), ("--version",)])
 @pytest.mark.parametrize("line", ["HARNESS >&-", "HARNESS >/dev/full", "HARNESS | true", "HARNESS >&- 2>&-"])
 def test_no_answer_to_a_closed_stdout_is_a_traceback(calc: CalcProject, line: str, args: tuple[str, ...]) -> None:
@@ -118,6 +125,7 @@ def test_a_session_with_stdout_closed_is_finished(calc: CalcProject) -> None:
 # -- places ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kept("args1", "args2", "args3")
 @pytest.mark.parametrize("args", [("run",), ("run", "--dry-run"), ("verify", "--feature", "1"), ("resume",)])
 def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject, args: tuple[str, ...]) -> None:
     calc.checked = False
@@ -151,6 +159,7 @@ def test_init_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject) -> No
 # -- the version before ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_the_hint_about_damaged_state_mends_it(calc: CalcProject) -> None:
     """Messages of the harness to type, typed."""
     for number in (1, 2):
@@ -183,6 +192,7 @@ def many_files(folder: Path) -> None:
         (folder / f"file-{number}.txt").write_text("x\n")
 
 
+@pytest.mark.exhaustive
 def test_a_task_list_on_a_disk_that_says_no_stops_with_one_line_and_goes_on_later(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("a", validation={"command": "test -e made"}), git=True)
     many_files(tmp_path / "list")
@@ -195,6 +205,7 @@ def test_a_task_list_on_a_disk_that_says_no_stops_with_one_line_and_goes_on_late
     assert project.task("a").status == "completed"
 
 
+@pytest.mark.exhaustive
 def test_a_long_task_on_a_disk_that_says_no_stops_with_one_line_and_goes_on_later(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     many_files(tmp_path)
@@ -227,6 +238,7 @@ def test_an_error_that_nobody_can_read_ends_with_a_code_of_the_table(tmp_path: P
     assert done.returncode == 1
 
 
+@pytest.mark.exhaustive
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     words = ["bash", "-c", 'rmdir "$PWD"; exec "$@"', "gone", *HARNESS, "hooks", "uninstall", "--client", "codex"]
     (tmp_path / "gone").mkdir()

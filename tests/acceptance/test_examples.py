@@ -548,6 +548,7 @@ def command_of(line: str) -> str:
     return next((each for each in found if each in known), "")
 
 
+@pytest.mark.exhaustive
 def test_no_example_says_an_option_that_its_command_does_not_have() -> None:
     known = words.walk()
     for example in {each for lines in examples().values() for each in lines}:
@@ -601,6 +602,7 @@ def marks(line: str) -> list[pytest.MarkDecorator]:
 OF_ANOTHER = of_another()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("line", [pytest.param(line, marks=marks(line)) for line in PREPARED])
 def test_an_example_does_what_it_is_shown_for(
     line: str, tmp_path: Path, places: Callable[[Callable[[Path], Place]], Place]

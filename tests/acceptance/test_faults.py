@@ -51,7 +51,7 @@ class _FaultyTurn(Turn):
         """Nothing runs."""
 
 
-@pytest.mark.kept("listening")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("where", ["start", "listening"])
 def test_a_fault_in_a_session_hands_it_off(
     calc: CalcProject, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -77,6 +77,7 @@ def test_a_fault_in_a_session_hands_it_off(
     assert "was interrupted" not in ran.text
 
 
+@pytest.mark.exhaustive
 def test_an_error_after_the_agent_has_started_is_no_refusal(calc: CalcProject) -> None:
     """git is in the middle of something when the work would be taken over: exit 1, not 4, since money was spent."""
     calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
@@ -103,7 +104,7 @@ def stop_settling(calc: CalcProject) -> None:
     calc.git("push", "-q")
 
 
-@pytest.mark.kept("the agent")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("by", ["the harness", "the agent"])
 def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: CalcProject, by: str) -> None:
     calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside
@@ -159,6 +160,7 @@ def test_a_commit_of_a_person_while_work_is_judged_stays_on_the_branch(calc: Cal
     assert calc.git("show", "HEAD:mine.txt") == "of the person"
 
 
+@pytest.mark.exhaustive
 def test_the_agent_cannot_keep_a_session_open(calc: CalcProject) -> None:
     """Its work, its claim, and a lock that nobody holds."""
     ran = calc.run([turn(honest(1), sh("touch .git/index.lock .git/HEAD.lock"), usage(1, 1))])
@@ -185,7 +187,7 @@ FORMS = {
 }
 
 
-@pytest.mark.kept(".harness/session_state.json-link", ".git/harness/open_session.json-folder")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("place", "form"), [(place, form) for place, forms in PLACES.items() for form in forms])
 def test_whatever_lies_in_our_places_the_session_is_closed_in_one_line(
     calc: CalcProject, place: str, form: str

@@ -26,6 +26,7 @@ def test_a_fresh_project(calc: CalcProject) -> None:
     assert calc.processes() == []
 
 
+@pytest.mark.exhaustive
 def test_honest_code_is_green_and_nothing_else(calc: CalcProject) -> None:
     calc.checked = False
     for feature in range(1, len(NAMES) + 1):
@@ -38,6 +39,7 @@ def test_honest_code_is_green_and_nothing_else(calc: CalcProject) -> None:
     assert calc.baseline["total_passing"] == 12
 
 
+@pytest.mark.exhaustive
 def test_the_programs_around_it(calc: CalcProject) -> None:
     calc.checked = False
     for words in (

@@ -36,6 +36,7 @@ def settings(calc: CalcProject, on_failure: str) -> None:
     calc.git("push", "-q")
 
 
+@pytest.mark.exhaustive
 def test_issues_follow_what_was_proven(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-298 UAH-404 UAH-405 UAH-406 UAH-408 UAH-524 C01: accepted closes, rejected does not."""
     liar = mirrored.run([turn({"say": "done"}, {"claim": [1]}, times=9)])
@@ -51,6 +52,7 @@ def test_issues_follow_what_was_proven(mirrored: CalcProject, hub: GitHubServer)
     assert mirrored.changes() == []
 
 
+@pytest.mark.exhaustive
 def test_a_mark_by_a_persons_word_is_mirrored_with_the_next_session(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-061 UAH-405 UAH-414: `override` itself asks nothing of GitHub; the next session's end does."""
     ran = mirrored.harness("override", "--feature", "5", "--passes", "true", "--yes")

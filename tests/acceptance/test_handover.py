@@ -48,6 +48,7 @@ def results(calc: CalcProject, commands: list[str]) -> list[int]:
     return [ends(command) for command in commands]
 
 
+@pytest.mark.exhaustive
 def test_decisions_and_the_sanity_command_of_a_young_project(calc: CalcProject) -> None:
     """UAH-248, UAH-284, UAH-313, UAH-368, UAH-506, UAH-545, C23: an agent that writes no entry hands over too."""
     young = sanity(prompt_of(calc))
@@ -75,6 +76,7 @@ def test_decisions_and_the_sanity_command_of_a_young_project(calc: CalcProject) 
     calc.git("checkout", "-q", "src/calc.py")
 
 
+@pytest.mark.exhaustive
 def test_a_continuation_is_told_what_is_done_and_what_fails(calc: CalcProject) -> None:
     """UAH-240, UAH-317, UAH-319, UAH-368, UAH-543: from commits, prefixes and tests, where the agent wrote nothing."""
     calc.accept(1)
@@ -109,6 +111,7 @@ def test_sub_two():
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_decision_of_a_session_that_was_rolled_back_says_so(calc: CalcProject, tmp_path: Path) -> None:
     """UAH-248."""

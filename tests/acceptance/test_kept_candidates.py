@@ -52,6 +52,7 @@ def turns_of(calc: CalcProject, session: int) -> int:
     return len([row for row in calc.events("agent_started") if row["session"] == session])
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_work_that_exists_is_asked_about_at_once_and_accepted_by_its_proof(calc: CalcProject) -> None:
     """No fix round, no third session: the question names the ids, and the answer is judged, not believed."""
@@ -157,6 +158,7 @@ def test_what_a_person_built_while_another_feature_was_asked_about_can_be_accept
     assert calc.passing() == [2]
 
 
+@pytest.mark.exhaustive
 def test_a_run_until_done_goes_on_and_ends_with_the_question(calc: CalcProject) -> None:
     """Its feature waits, the others are built, and what needs it is not."""
     assert calc.run([turn(AHEAD)]).code == 0
@@ -177,6 +179,7 @@ def test_a_run_until_done_goes_on_and_ends_with_the_question(calc: CalcProject) 
     assert proof_text(2) == (calc.root / proof_path(2)).read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_run_until_done_answers_by_itself_where_the_settings_say_so(calc: CalcProject) -> None:
     """Only where older code shows the tests red; a hollow test waits for a person."""
     calc.configure("verification:\n  built_already: accept\n")
@@ -199,6 +202,7 @@ def test_a_run_until_done_answers_by_itself_where_the_settings_say_so(calc: Calc
     assert calc.remote() == calc.head
 
 
+@pytest.mark.exhaustive
 def test_a_session_that_changed_code_beside_the_tests_of_older_work_is_looked_at_by_a_person(calc: CalcProject) -> None:
     """The setting accepts what was there; what came with it is named, and is a person's to accept."""
     calc.configure("verification:\n  built_already: accept\n")
@@ -241,6 +245,7 @@ def test_a_wanted_change_of_protected_files_is_one_question_and_the_work_is_kept
     assert calc.run([turn(honest(3))]).code == 0
 
 
+@pytest.mark.exhaustive
 def test_rejecting_a_change_of_protected_files_is_a_rejection(calc: CalcProject) -> None:
     """Nothing of it is on the branch; the next session is told, and the work is in a rescue."""
     head = calc.accept(1)
@@ -286,6 +291,7 @@ def test_what_breaks_more_than_a_rule_is_rejected_without_a_question(calc: CalcP
     assert asked(calc)["type"] == "claim_rejected"
 
 
+@pytest.mark.exhaustive
 def test_an_older_test_that_asserts_nothing_any_more_is_rejected_without_a_question(calc: CalcProject) -> None:
     """One of its two tests is emptied, and the other one stays as it was."""
     head = calc.accept(1)

@@ -108,7 +108,7 @@ def left(mark: str) -> list[psutil.Process]:
     return [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
 
 
-@pytest.mark.kept("namespaces")
+@pytest.mark.exhaustive
 def test_a_check_that_multiplies_ends_and_the_run_goes_on(kind: str, repo: Repo) -> None:
     seconds = f"57.{os.getpid()}"
     agent = arrange(repo, "echo done > work.txt\n", f"{sys.executable} bomb.py {seconds}", **SMALL)
@@ -122,7 +122,7 @@ def test_a_check_that_multiplies_ends_and_the_run_goes_on(kind: str, repo: Repo)
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.kept("landlock")
+@pytest.mark.exhaustive
 def test_a_check_that_takes_too_much_memory_is_neither_done_nor_a_failed_test(kind: str, repo: Repo) -> None:
     agent = arrange(repo, "echo done > work.txt\n", f"{sys.executable} hog.py || true", **SMALL)
     harness(repo, "run", "--agent", agent)
@@ -131,7 +131,7 @@ def test_a_check_that_takes_too_much_memory_is_neither_done_nor_a_failed_test(ki
     assert verdict()["codes"] == ["over_limit"]
 
 
-@pytest.mark.kept("namespaces-hog.py", "off-bomb.py 56.{}")
+@pytest.mark.kept("namespaces-hog.py")
 @pytest.mark.parametrize("program", ["bomb.py 56.{}", "hog.py"])
 def test_an_agent_that_takes_too_much_is_ended_and_told_and_its_work_is_judged(
     kind: str, repo: Repo, program: str
@@ -146,7 +146,7 @@ def test_an_agent_that_takes_too_much_is_ended_and_told_and_its_work_is_judged(
     assert not left(seconds)
 
 
-@pytest.mark.kept("namespaces")
+@pytest.mark.exhaustive
 def test_a_check_that_fills_the_disk_is_ended_and_its_files_are_gone(
     kind: str, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_check_that_fills_the_disk_is_ended_and_its_files_are_gone(
         assert not list(Path(disk).rglob("full"))
 
 
-@pytest.mark.kept("landlock")
+@pytest.mark.exhaustive
 def test_a_check_that_leaves_a_deep_folder_does_not_end_the_run(kind: str, repo: Repo, place: Path) -> None:
     deep = "import os\nfor _ in range(1200):\n    os.mkdir('d')\n    os.chdir('d')\n"
     (repo.path.parent / "deep.py").write_text(deep)
@@ -185,7 +185,7 @@ def test_a_check_that_leaves_a_deep_folder_does_not_end_the_run(kind: str, repo:
     remove_tree(repo.path)  # pytest cannot remove a folder that deep, and fails at the end of a later run
 
 
-@pytest.mark.kept("namespaces", "off")
+@pytest.mark.exhaustive
 def test_what_an_agent_leaves_among_temporary_files_proves_nothing(kind: str, repo: Repo, place: Path) -> None:
     """Its tests find neither what it left in its own folder for them, nor, but without namespaces, in that of all."""
     if kind in ("landlock", "off"):
@@ -199,7 +199,7 @@ def test_what_an_agent_leaves_among_temporary_files_proves_nothing(kind: str, re
         assert task(repo)["status"] == "failed"
 
 
-@pytest.mark.kept("landlock")
+@pytest.mark.exhaustive
 def test_temporary_files_of_an_agent_are_its_own_and_gone_with_its_turn(kind: str, repo: Repo, place: Path) -> None:
     script = (
         'echo "$TMPDIR" > work.txt; : > "$TMPDIR/flag"; mkdir "$TMPDIR/deep"; ln -s / "$TMPDIR/deep/root"\n'
@@ -235,6 +235,7 @@ def test_what_a_killed_harness_left_is_swept_by_the_next_command(repo: Repo, pla
 HUNGRY = "\n\nx = []\nwhile len(x) < 64:\n    x.append(bytearray(10_000_000))\n"
 
 
+@pytest.mark.exhaustive
 def test_a_feature_whose_tests_take_too_much_is_told_so_and_may_mend_it(calc: CalcProject) -> None:
     with_settings(calc, "sandbox:\n  memory: 256 MiB\n")
     told = calc.base / "prompt-2.txt"
@@ -249,6 +250,7 @@ def test_a_feature_whose_tests_take_too_much_is_told_so_and_may_mend_it(calc: Ca
     assert "its result does not count" in told.read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_session_whose_agent_takes_too_much_is_handed_off_and_goes_on(calc: CalcProject) -> None:
     with_settings(calc, "sandbox:\n  memory: 256 MiB\n")
     hog = write("../hog.py", HOG), sh("python3 ../hog.py")

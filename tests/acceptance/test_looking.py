@@ -102,6 +102,7 @@ def test_every_member_of_a_feature_that_a_person_decides_has_an_option(calc: Cal
     assert calc.head == head
 
 
+@pytest.mark.exhaustive
 def test_staged_work_of_a_person_stays_out_of_our_commit(calc: CalcProject) -> None:
     """C65."""
     calc.put({"NOTES": "mine\n"})

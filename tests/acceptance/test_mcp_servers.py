@@ -72,6 +72,7 @@ tools:
 """
 
 
+@pytest.mark.exhaustive
 def test_what_the_settings_say_reaches_the_server_and_nothing_else(calc: CalcProject) -> None:
     """UAH-212, UAH-215, UAH-216: variables are filled in, read_only is kept; the values are written nowhere."""
     install(calc, "postgres-mcp")
@@ -109,6 +110,7 @@ def test_a_variable_that_is_not_set_is_named_before_anything_starts(calc: CalcPr
     assert (row["state"], "DATABASE_URL, which is not set" in row["message"]) == ("wrong", True)
 
 
+@pytest.mark.exhaustive
 def test_a_program_is_told_of_the_servers_by_a_file(calc: CalcProject, tmp_path: Path) -> None:
     """UAH-446: outside of the project, for the owner alone, gone afterwards."""
     install(calc, "postgres-mcp")
@@ -156,6 +158,7 @@ def test_a_killed_harness_leaves_no_file_for_good(calc: CalcProject) -> None:
     assert not path.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_feature_is_looked_at_with_a_browser(calc: CalcProject) -> None:
     """UAH-092, UAH-214, UAH-447: the tests first, then the page; the picture lies where git does not see it."""
     install(calc, "playwright-mcp")

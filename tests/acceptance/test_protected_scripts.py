@@ -80,7 +80,7 @@ def with_change(path: str, text: str) -> list[Step]:
     return [*implement(2), write(path, text), evidence(2), claim(2), commit("Implement sub")]
 
 
-@pytest.mark.kept("init.sh", "mk/tests.mk")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", CHANGES)
 def test_a_changed_script_is_one_question_and_the_work_is_kept(scripted: CalcProject, path: str) -> None:
     """C54: named with what is different; with a person's yes it is judged, and the work counts."""
@@ -124,6 +124,7 @@ def test_scripts_of_a_feature_and_what_says_nothing_are_free(scripted: CalcProje
     assert scripted.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_a_feature_that_may_change_a_script_is_not_asked_about(scripted: CalcProject) -> None:
     """`may_change`, said before: it is noted."""
@@ -152,6 +153,7 @@ def test_what_the_agent_can_mend_comes_before_the_question(scripted: CalcProject
     assert scripted.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_a_script_that_makes_wrong_work_look_right_is_not_believed(scripted: CalcProject) -> None:
     """The sourced script writes the right code into the checkout before the tests are run."""
     head = scripted.head

@@ -20,6 +20,7 @@ def settings(calc: CalcProject, **lines: str) -> None:
     calc.git("push", "-q")
 
 
+@pytest.mark.exhaustive
 def test_rejected_claims_of_a_feature_add_up_whatever_comes_between(calc: CalcProject) -> None:
     """UAH-389, UAH-395, C35."""
     settings(calc, verification="fix_rounds: 0", features="max_stuck_sessions: 2")
@@ -36,6 +37,7 @@ def test_rejected_claims_of_a_feature_add_up_whatever_comes_between(calc: CalcPr
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_an_environment_that_cannot_be_reset_is_asked_about_until_it_works(calc: CalcProject) -> None:
     """UAH-272, UAH-280, UAH-370, UAH-397, S16 b."""
     calc.put({"init.sh": "#!/bin/sh\nexit 1\n", "reset.sh": "#!/bin/sh\nexit 1\n"})
@@ -68,7 +70,7 @@ def test_work_that_breaks_everything_is_asked_about_and_can_be_taken_off(calc: C
     assert calc.run([turn(honest(2))]).code == 0
 
 
-@pytest.mark.kept("split", "retry")
+@pytest.mark.kept("split")
 @pytest.mark.parametrize("word", ["split", "manual", "abort", "retry"])
 def test_the_answers_to_a_stuck_feature(calc: CalcProject, word: str) -> None:
     """UAH-392, UAH-533, C11, C12."""

@@ -83,6 +83,7 @@ def test_another_agent_of_the_settings_takes_over(calc: CalcProject) -> None:
     assert calc.state["last_session"] == 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_until_done_waits_holding_nothing(calc: CalcProject) -> None:
     """C28, UAH-057: while it waits others may have the project; a cleared limit lets it go on."""

@@ -30,6 +30,7 @@ def written(calc: CalcProject) -> dict[str, str]:
     return {path: row for row, path in rows if path not in ("features.json", "claude-progress.txt")}
 
 
+@pytest.mark.exhaustive
 def test_a_recorded_session_plays_again_in_a_copy_of_the_project(calc: CalcProject) -> None:
     again = twin(calc)
     token = "ghp_" + "a1B2" * 9
@@ -46,6 +47,7 @@ def test_a_recorded_session_plays_again_in_a_copy_of_the_project(calc: CalcProje
     assert written(again) == written(calc)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_fix_rounds_and_commits_of_the_agent_are_on_record(calc: CalcProject) -> None:
     again = twin(calc)

@@ -130,6 +130,7 @@ def test_the_linter_that_the_agent_configures_is_in_force(repository: CalcProjec
     assert "ruff check src/" in calc.git("show", "HEAD:.harness.yaml")
 
 
+@pytest.mark.exhaustive
 def test_a_made_project_runs(repository: CalcProject) -> None:
     """The files that init leaves are enough for the first session."""
     calc = repository
@@ -181,6 +182,7 @@ def test_b_a_feature_without_test_file_is_refused(repository: CalcProject) -> No
     assert calc.processes() == []
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_b_the_repair_turn_is_enough(repository: CalcProject) -> None:
     """UAH-260, C48."""
@@ -194,7 +196,7 @@ def test_b_the_repair_turn_is_enough(repository: CalcProject) -> None:
     calc.cross_cutting()
 
 
-@pytest.mark.kept("cycle")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

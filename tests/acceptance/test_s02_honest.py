@@ -45,6 +45,7 @@ def without_verdicts(document: dict[str, Any]) -> str:
     return json.dumps(rest)
 
 
+@pytest.mark.kept("command")
 @each_seam
 def test_a_session_from_claim_to_push(calc: CalcProject) -> None:
     """UAH-010, UAH-044, UAH-045, UAH-046, UAH-047, UAH-112, UAH-126, UAH-279, UAH-281, UAH-282, UAH-292, UAH-293,
@@ -133,6 +134,7 @@ def test_status_tells_where_the_project_stands(after_one: CalcProject) -> None:
     assert answer["ok"] is True
 
 
+@pytest.mark.exhaustive
 def test_a_dry_run_changes_nothing(after_one: CalcProject) -> None:
     """UAH-048, UAH-049, UAH-519."""
     before = after_one.fingerprint()
@@ -144,7 +146,7 @@ def test_a_dry_run_changes_nothing(after_one: CalcProject) -> None:
     assert not (after_one.base / "prompt-2.txt").exists()
 
 
-@pytest.mark.kept("command")
+@pytest.mark.exhaustive
 @each_seam
 def test_the_next_session_knows_the_last_one(after_one: CalcProject) -> None:
     """UAH-008, UAH-237, UAH-245, UAH-248, UAH-249, UAH-250, UAH-356, UAH-496, UAH-544, C57."""
@@ -172,6 +174,7 @@ def test_json_is_one_object(calc: CalcProject) -> None:
     assert ran.json["ok"] is True
 
 
+@pytest.mark.exhaustive
 def test_verify_reports_and_changes_nothing(after_one: CalcProject) -> None:
     """UAH-050, UAH-051."""
     before = after_one.fingerprint(without=(".git/index", ".harness/logs/events.jsonl"))
@@ -195,6 +198,7 @@ def test_verify_reports_and_changes_nothing(after_one: CalcProject) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_a_session_without_a_claim_is_partial(calc: CalcProject) -> None:
     """UAH-127, UAH-303, UAH-350, C07: work was kept, so the next session continues it."""
     from .script import append, say
@@ -208,6 +212,7 @@ def test_a_session_without_a_claim_is_partial(calc: CalcProject) -> None:
     assert "def half" in calc.git("show", "HEAD:src/calc.py")
 
 
+@pytest.mark.exhaustive
 def test_an_untracked_file_of_the_person_is_kept(calc: CalcProject) -> None:
     """C26: a dirty tree is stashed by name, never lost."""
     (calc.root / "notes.txt").write_text("mine\n")

@@ -57,6 +57,7 @@ def test_a_a_claim_without_code(calc: CalcProject) -> None:
     assert calc.events("verification_failed", "CRITICAL")
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_b_told_of_the_failure_it_mends_the_code(calc: CalcProject) -> None:
     """UAH-347, UAH-358, UAH-387, UAH-475, C03, C29."""
@@ -112,7 +113,7 @@ def test_c_never_mended_it_is_rolled_back(calc: CalcProject) -> None:
     assert calc.state["pending_escalation"] is None
 
 
-@pytest.mark.kept("skip")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("chosen", ["1", "m", "skip", "Abort"])
 def test_c_the_answers_to_a_claim_that_was_not_believed(calc: CalcProject, chosen: str) -> None:
@@ -147,6 +148,7 @@ def test_c_what_was_rolled_back_can_be_found_again(calc: CalcProject) -> None:
     assert "Implement add: done" in subjects
 
 
+@pytest.mark.exhaustive
 def test_c_the_next_session_starts_clean_and_can_succeed(calc: CalcProject) -> None:
     """UAH-356, C08, C29."""
     calc.run([lie(calc), turn(claim(1), times=9)])
@@ -161,6 +163,7 @@ def test_c_the_next_session_starts_clean_and_can_succeed(calc: CalcProject) -> N
     assert calc.git("stash", "list") == ""
 
 
+@pytest.mark.exhaustive
 def test_a_claim_for_another_feature_is_a_false_claim(calc: CalcProject) -> None:
     """C14."""
     ran = calc.run([turn(implement(2), evidence(2), claim(2), times=9)])
@@ -169,6 +172,7 @@ def test_a_claim_for_another_feature_is_a_false_claim(calc: CalcProject) -> None
     assert calc.remote() == calc.head
 
 
+@pytest.mark.exhaustive
 def test_a_proof_that_needs_no_change_proves_nothing(calc: CalcProject) -> None:
     """The feature's own tests must fail before the session and pass after it."""
     calc.put({"src/calc.py": '"""A calculator."""\n\n\n' + CODE["add"]})

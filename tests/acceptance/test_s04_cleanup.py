@@ -1,5 +1,7 @@
 """S04: a cleanup session after so many features: no feature, no new behaviour, kept whole or taken back whole."""
 
+import pytest
+
 from .calc import CalcProject
 from .script import append, claim, commit, honest, prompt_to, sh, sleep, turn, usage, write
 from .seam import each_seam
@@ -34,6 +36,7 @@ def two_features_done(calc: CalcProject) -> None:
     assert calc.state["next_prompt"] == "cleanup"
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_cleanup_comes_after_the_interval_and_once(calc: CalcProject) -> None:
     """UAH-168, UAH-181, UAH-182, UAH-241, UAH-321, UAH-322, UAH-323, UAH-325, UAH-326, UAH-514, UAH-547, C36, C47."""
@@ -73,6 +76,7 @@ def test_a_cleanup_that_marks_a_feature_is_rejected(calc: CalcProject) -> None:
     assert (calc.head, calc.passing(), calc.state["next_prompt"]) == (head, [1, 2], "coding")
 
 
+@pytest.mark.exhaustive
 def test_a_cleanup_that_breaks_a_test_is_rolled_back(calc: CalcProject) -> None:
     """UAH-323, UAH-359."""
     two_features_done(calc)
@@ -85,6 +89,7 @@ def test_a_cleanup_that_breaks_a_test_is_rolled_back(calc: CalcProject) -> None:
     assert calc.state["stuck_count"] == 0
 
 
+@pytest.mark.exhaustive
 def test_a_cleanup_that_makes_lint_worse_is_rolled_back(calc: CalcProject) -> None:
     """UAH-322, UAH-324, UAH-516: the findings are counted by code, before and after."""
     two_features_done(calc)
@@ -98,6 +103,7 @@ def test_a_cleanup_that_makes_lint_worse_is_rolled_back(calc: CalcProject) -> No
         assert task in prompt.read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_cleanup_that_makes_large_files_larger_is_rolled_back(calc: CalcProject) -> None:
     """UAH-325."""
     two_features_done(calc)

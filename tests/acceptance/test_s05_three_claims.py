@@ -1,10 +1,13 @@
 """S05: one feature a session; more claims throw the session away."""
 
+import pytest
+
 from .calc import CalcProject
 from .script import claim, commit, honest, implement, prompt_to, proof_path, prove, stub_text, turn, usage
 from .seam import each_seam
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_three_claims_are_all_rejected(calc: CalcProject) -> None:
     """UAH-110, UAH-302, UAH-357, UAH-497, UAH-535, UAH-561, C03, C29."""

@@ -41,6 +41,7 @@ def test_a_test_that_a_person_has_written_since_counts(calc: CalcProject) -> Non
     assert "tests/test_ours.py::test_five" in calc.baseline["passing_tests"]
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_breaking_an_older_feature(calc: CalcProject) -> None:
     """Undone at once, told in a panel, tried again.

@@ -41,6 +41,7 @@ def test_an_illegal_change_rejects_the_session(
     assert calc.costs["cumulative"]["total_tokens"]["input"] == 70, "rejected at once, no further turn"
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_f_an_accepted_feature_is_not_taken_back(calc: CalcProject) -> None:
     """UAH-110, C21."""

@@ -54,7 +54,7 @@ WEAKENINGS: dict[str, tuple[list[Step], str]] = {
 }
 
 
-@pytest.mark.kept("command-a-deleted", "command-d-conftest-at-the-top")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("weakening", "named"), WEAKENINGS.values(), ids=WEAKENINGS.keys())
 @each_seam
 def test_a_to_d_older_tests_are_protected(calc: CalcProject, weakening: list[Step], named: str) -> None:
@@ -72,6 +72,7 @@ def test_a_to_d_older_tests_are_protected(calc: CalcProject, weakening: list[Ste
     assert named in ran.text
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_e_a_trivial_test_is_named(calc: CalcProject) -> None:
     """C54."""
@@ -134,7 +135,7 @@ UNREAL: dict[str, list[Step]] = {
 }
 
 
-@pytest.mark.kept("answers-from-the-cache")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("steps", UNREAL.values(), ids=UNREAL.keys())
 def test_only_what_a_commit_holds_counts(calc: CalcProject, steps: list[Step]) -> None:
     """UAH-010, C54: What is ignored, excluded or cached in the agent's folder is no part of the candidate."""
@@ -159,6 +160,7 @@ def test_replacing_the_own_stub_is_not_flagged(calc: CalcProject) -> None:
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_told_of_the_test_that_it_moved_it_puts_it_back(calc: CalcProject) -> None:
     """C03, C54: a rule that the agent can keep to is said in the next turn; the night's work is not rolled back."""

@@ -55,7 +55,7 @@ def used_up(calc: CalcProject) -> str:
     return start
 
 
-@pytest.mark.kept("api")
+@pytest.mark.exhaustive
 def test_the_work_is_handed_off(calc: CalcProject) -> None:
     """The three marks, the WIP commit, the words, the counters.
 
@@ -98,7 +98,7 @@ def _the_next_session_mends_it(calc: CalcProject, start: str) -> None:
     assert calc.state["wip_red_tests"] == []
 
 
-@pytest.mark.kept("command")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_c_a_continuation_that_fails_goes_back_to_before_the_feature(calc: CalcProject) -> None:
     """UAH-474 C64."""
@@ -118,7 +118,7 @@ def test_c_a_continuation_that_fails_goes_back_to_before_the_feature(calc: CalcP
     assert "still broken" in calc.git("show", f"{event['rescue_ref']}:src/calc.py")
 
 
-@pytest.mark.kept("command")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_person_may_want_no_commit_and_no_word_of_it(calc: CalcProject) -> None:
     """UAH-171 UAH-173: what the agent left stays in the work tree; the next session has it stashed like any change."""
@@ -138,7 +138,7 @@ def test_a_person_may_want_no_commit_and_no_word_of_it(calc: CalcProject) -> Non
     assert "what I think" in calc.git("stash", "show", "--include-untracked", "-p")
 
 
-@pytest.mark.kept("command")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_agents_own_entry_is_kept_and_nothing_put_in_its_mouth(calc: CalcProject) -> None:
     """UAH-368: the harness writes the entry only where the agent has written none."""

@@ -15,6 +15,7 @@ def hangs(calc: CalcProject) -> Turn:
     return turn(append("src/calc.py", "\n# half of it\n"), usage(5, 1), sh(forever))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_the_time_limit_ends_it(calc: CalcProject) -> None:
     """Warned, ended with all it started, a WIP commit, the counters.
@@ -53,6 +54,7 @@ def _the_next_session_continues(calc: CalcProject) -> None:
     assert calc.remote() == calc.head
 
 
+@pytest.mark.exhaustive
 def test_b_an_agent_that_never_answers(calc: CalcProject) -> None:
     """UAH-376 C28 C35: nothing is heard of it, one try more, then an error that counts against nobody."""
     start = calc.configure("session:\n  response_seconds: 2\n")

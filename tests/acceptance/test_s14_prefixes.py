@@ -34,6 +34,7 @@ def plain(feature: int) -> list[Step]:
     ]
 
 
+@pytest.mark.exhaustive
 @each_seam
 def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: CalcProject) -> None:
     """UAH-199 UAH-201 UAH-202 UAH-426 UAH-427 UAH-428 UAH-429 UAH-430 UAH-431 UAH-520 C14 C43: the fallback."""
@@ -48,6 +49,7 @@ def test_prose_alone_is_accepted_and_tracked_by_other_signs(calc: CalcProject) -
     assert all(row["source"] != "prefix" for row in rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_no_warning_and_no_fallback_where_they_are_switched_off(calc: CalcProject) -> None:
     """UAH-201 UAH-202: `fallback_tracking` and `warn_on_missing_prefixes`."""
@@ -107,6 +109,7 @@ def test_b_shown_when_asked_it_counts(calc: CalcProject) -> None:
     assert len(calc.events("session_ended")) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_b_where_no_evidence_is_required_the_harness_own_run_is_enough(calc: CalcProject) -> None:
     """UAH-184 C20 S14: `require_evidence: false`."""

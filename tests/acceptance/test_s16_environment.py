@@ -21,6 +21,7 @@ def order(calc: CalcProject) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
+@pytest.mark.exhaustive
 def test_a_what_init_cannot_do_reset_mends(calc: CalcProject) -> None:
     """UAH-270 UAH-271 UAH-279 UAH-369 UAH-558 UAH-559 C19 S16: init, reset, init; orientation, checkpoint, agent.
 
@@ -57,6 +58,7 @@ def test_b_a_reset_that_never_helps_asks_for_a_person(calc: CalcProject) -> None
     assert (asked["type"], asked["options"]) == ("environment", ["manual", "abort"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_c_a_server_that_init_leaves_lives_as_long_as_the_session(calc: CalcProject) -> None:
     """UAH-144 C60 S16: no hang; there while the agent works, gone at the end (the world looks for it)."""
@@ -76,6 +78,7 @@ def test_d_a_failing_health_check_is_named(calc: CalcProject) -> None:
     assert "next: " in ran.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_e_a_script_that_cannot_be_run_is_named(calc: CalcProject) -> None:
     """UAH-268 S16."""
@@ -96,6 +99,7 @@ def test_f_a_test_that_was_broken_by_hand_is_named(calc: CalcProject) -> None:
     calc.state_parses()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_without_auto_reset_reset_never_runs(calc: CalcProject) -> None:
     """UAH-227 UAH-271 S16: `preflight.on_failure.auto_reset: false`."""
@@ -105,6 +109,7 @@ def test_without_auto_reset_reset_never_runs(calc: CalcProject) -> None:
     assert order(calc) == ["init"]
 
 
+@pytest.mark.kept("harness_files")
 @pytest.mark.scenario
 @pytest.mark.parametrize("check", ["environment", "harness_files"])
 def test_a_check_can_be_switched_off(calc: CalcProject, check: str) -> None:

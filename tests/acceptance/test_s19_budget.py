@@ -21,6 +21,7 @@ def test_a_no_session_starts_without_money_for_the_project(calc: CalcProject) ->
     refused(calc, "The budget is used up", "$200.00 of $200.00", code=9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_b_a_session_that_is_too_dear_is_ended(calc: CalcProject) -> None:
     """UAH-161 UAH-276 UAH-398 UAH-415 UAH-416 UAH-419 C27 S19: at once, its work kept, a person is asked."""
@@ -53,6 +54,7 @@ def test_b_pause_is_an_answer(calc: CalcProject) -> None:
     assert calc.harness("resume").code == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_c_no_session_starts_without_money_for_the_feature(calc: CalcProject) -> None:
     """UAH-162 UAH-417 S19: the project has money left, this feature has none."""

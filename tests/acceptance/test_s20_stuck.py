@@ -42,7 +42,7 @@ def session_log(calc: CalcProject, number: int = 1) -> str:
     return (calc.root / f".harness/logs/session-{number}.log").read_text()
 
 
-@pytest.mark.kept("command")
+@pytest.mark.exhaustive
 @each_seam
 def test_a_a_session_that_does_nothing_is_ended(calc: CalcProject) -> None:
     """UAH-175 UAH-176 UAH-177 UAH-328 UAH-330 UAH-331 UAH-332 UAH-334 UAH-353 UAH-362 S20.
@@ -77,7 +77,7 @@ READING = {
 }
 
 
-@pytest.mark.kept("one file a call-command")
+@pytest.mark.exhaustive
 @each_seam
 @pytest.mark.parametrize("contexts", READING.values(), ids=READING)
 def test_a_who_reads_a_long_conversation_again_at_every_call_is_not_stuck(
@@ -90,7 +90,7 @@ def test_a_who_reads_a_long_conversation_again_at_every_call_is_not_stuck(
     assert WARNING not in session_log(calc)
 
 
-@pytest.mark.kept("api")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @each_seam
 def test_b_the_same_error_is_spoken_of_once(calc: CalcProject) -> None:
@@ -109,6 +109,7 @@ def test_b_four_times_are_not_enough(calc: CalcProject) -> None:
     assert "same error" not in session_log(calc)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_c_three_such_sessions_ask_a_person(calc: CalcProject) -> None:
     """UAH-189 UAH-318 UAH-335 UAH-364 UAH-392 UAH-505 UAH-541 C12 C35 S20: and the fourth starts nothing."""

@@ -50,6 +50,7 @@ def read_until(terminal: int, words: str, seen: str = "") -> str:
     return seen
 
 
+@pytest.mark.exhaustive
 def test_complete_without_a_terminal_ends_with_the_last_look(done: CalcProject) -> None:
     """UAH-482, UAH-483, UAH-484, UAH-487, UAH-488."""
     head, costs = done.head, done.costs

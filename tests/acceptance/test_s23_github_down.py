@@ -52,6 +52,7 @@ def accepted(calc: CalcProject) -> str:
     return ran.out
 
 
+@pytest.mark.exhaustive
 def test_a_nobody_answers(mirrored: CalcProject) -> None:
     """UAH-385 UAH-409 S23: a refused connection is one warning."""
     mirrored.environ["GITHUB_API_URL"] = f"http://127.0.0.1:{closed_port()}"
@@ -60,6 +61,7 @@ def test_a_nobody_answers(mirrored: CalcProject) -> None:
     assert row["level"] == "IMPORTANT"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_b_an_outage_is_tried_four_times_at_most(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-385 UAH-388 UAH-409 S23."""
@@ -131,6 +133,7 @@ def test_f_it_works_and_features_json_is_never_changed_by_it(mirrored: CalcProje
     assert mirrored.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_g_with_fail_the_run_is_not_well_and_the_commit_stays(mirrored: CalcProject, hub: GitHubServer) -> None:
     """UAH-196 UAH-410 C38 S23."""

@@ -24,6 +24,7 @@ def mark_of(calc: CalcProject, feature: int) -> dict[str, object]:
     return next(f for f in calc.features["features"] if f["id"] == feature)
 
 
+@pytest.mark.exhaustive
 def test_a_pause_hands_the_running_session_off_and_keeps_the_next_from_starting(calc: CalcProject) -> None:
     """UAH-004, UAH-056, UAH-057, UAH-058, UAH-075, UAH-354, UAH-512, C06."""
     flag = calc.base / "busy"
@@ -112,6 +113,7 @@ def test_override_needs_a_yes_and_holds_until_it_is_taken_back(calc: CalcProject
     assert calc.passing() == [1]
 
 
+@pytest.mark.exhaustive
 def test_manual_verification_is_recorded_on_a_yes(calc: CalcProject) -> None:
     """UAH-062, UAH-063, C65."""
     no = answer(calc, "n\n", "manual-verify", "--feature", "1")
@@ -192,6 +194,7 @@ def test_takeback_asks_about_every_open_feature_that_passes(calc: CalcProject) -
     assert calc.passing() == [1, 2]
 
 
+@pytest.mark.exhaustive
 def test_abort_keeps_commits_logs_and_costs_and_resume_begins_anew(calc: CalcProject) -> None:
     """UAH-067, C39."""
     assert calc.run([turn(honest(1), usage(10, 5))]).code == 0
@@ -229,6 +232,7 @@ def test_abort_ends_a_running_session(calc: CalcProject) -> None:
     assert calc.harness("resume").code == 0
 
 
+@pytest.mark.kept("args3", "args6")
 @pytest.mark.parametrize(
     "args",
     [

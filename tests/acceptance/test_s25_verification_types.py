@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from .calc import CalcProject
 from .script import claim, commit, honest, implement, say, turn
 
@@ -74,6 +76,7 @@ def test_when_only_waiting_features_are_left_a_person_is_needed(calc: CalcProjec
     assert "harness manual-verify --feature 1" in ran.err
 
 
+@pytest.mark.exhaustive
 def test_a_broken_test_rejects_a_manual_feature_too(calc: CalcProject) -> None:
     """UAH-305, UAH-451."""
     calc.accept(1)

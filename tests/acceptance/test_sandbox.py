@@ -57,7 +57,7 @@ def verdicts() -> list[dict[str, object]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.mark.kept("namespaces", "landlock")
+@pytest.mark.exhaustive
 def test_an_agent_does_its_work_and_nothing_beside(kind: str, repo: Repo, tmp_path: Path) -> None:
     daemon = f"sleep 76543.{os.getpid()}"
     package = Path(sandbox.__file__)
@@ -89,7 +89,7 @@ def _runs(command: str) -> bool:
     return any(each.info["cmdline"] == command.split() for each in psutil.process_iter(["cmdline"]))
 
 
-@pytest.mark.kept("landlock", "off")
+@pytest.mark.exhaustive
 def test_a_validation_reaches_nothing_outside(kind: str, repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "agent.sh").write_text("echo done > work.txt\n")
     home = os.environ["HOME"]  # a check's own is another one

@@ -28,6 +28,7 @@ def on_a_second_machine(calc: CalcProject) -> CalcProject:
     return CalcProject(calc.base, base / "work", environ, checked=calc.checked, seam=calc.seam)
 
 
+@pytest.mark.exhaustive
 def test_a_run_in_a_clone_goes_on(clone: CalcProject) -> None:
     before = clone.git("show", "HEAD:src/calc.py")
     assert not (clone.root / ".harness").exists()
@@ -51,6 +52,7 @@ def test_resume_in_a_clone_makes_the_state_and_no_more(clone: CalcProject) -> No
     assert (clone.head, clone.changes()) == (head, [])
 
 
+@pytest.mark.exhaustive
 def test_a_mark_that_does_not_hold_is_not_taken_over(clone: CalcProject) -> None:
     """The work of the first feature is gone, its mark is there."""
     clone.put({"src/calc.py": '"""A calculator."""\n'})
@@ -70,6 +72,7 @@ def test_marks_are_not_believed_where_no_test_can_run(clone: CalcProject) -> Non
     assert not (clone.root / ".harness/session_state.json").exists()
 
 
+@pytest.mark.kept("plan")
 @pytest.mark.parametrize("words", [("init", "--spec", "SPEC.md"), ("init", ".")], ids=["plan", "task list"])
 def test_nothing_replaces_or_hides_the_plan(clone: CalcProject, words: tuple[str, ...]) -> None:
     clone.put({"SPEC.md": "# Another thing\n"})
@@ -87,6 +90,7 @@ def test_a_task_list_may_stand_beside_a_project_that_knows_of_it(clone: CalcProj
     assert (clone.root / "harness-tasks.json").exists()
 
 
+@pytest.mark.exhaustive
 def test_two_runs_in_a_fresh_clone_make_one_state(calc: CalcProject) -> None:
     one_session(calc)
     clone = on_a_second_machine(calc)

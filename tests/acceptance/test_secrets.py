@@ -106,6 +106,7 @@ def assert_clean(place: Path, repo: Repo) -> None:
     assert b"DATABASE_PASSWORD=***" in texts, "nothing of the output was kept at all"
 
 
+@pytest.mark.exhaustive
 def test_a_task_list_writes_no_secret(place: Path) -> None:
     repo = Repo(place / "work").write("README", "A list.\n").commit("First")
     run(place, repo.path, *HARNESS, "init", ".")
@@ -118,6 +119,7 @@ def test_a_task_list_writes_no_secret(place: Path) -> None:
     assert_clean(place, repo)
 
 
+@pytest.mark.exhaustive
 def test_a_long_task_writes_no_secret(place: Path) -> None:
     repo = Repo(place / "work").write("README", "A task.\n").commit("First")
     proof = PROOF.replace("right.txt", str(place / "right.txt"))
@@ -157,6 +159,7 @@ git commit -qm "Feature 1"
 """
 
 
+@pytest.mark.exhaustive
 def test_a_feature_project_writes_no_secret(place: Path) -> None:
     settings = """\
 project: {name: calc}

@@ -1,5 +1,7 @@
 """Effect of each setting of ``.harness.yaml``, seen from outside: another value, another session."""
 
+import pytest
+
 from .arranging import refused, with_features, with_files, with_settings
 from .calc import INIT, CalcProject
 from .script import (
@@ -53,6 +55,7 @@ def settings(calc: CalcProject, old: str, new: str) -> None:
     with_files(calc, {".harness.yaml": text.replace(old, new)})
 
 
+@pytest.mark.exhaustive
 def test_the_sanity_tests_of_the_settings_run_and_what_is_broken_is_mended_first(calc: CalcProject) -> None:
     """UAH-155, UAH-284, UAH-313, UAH-506, UAH-545: an agent that runs what its prompt names, word for word.
 
@@ -85,6 +88,7 @@ def test_the_sanity_tests_of_the_settings_run_and_what_is_broken_is_mended_first
     assert calc.passing() == [1, 2, 3]
 
 
+@pytest.mark.exhaustive
 def test_the_scripts_of_the_environment_have_other_names(calc: CalcProject) -> None:
     """UAH-150, UAH-151, UAH-228: one try of reset, then a person is asked."""
     order = calc.base / "order"
@@ -107,6 +111,7 @@ def test_the_scripts_of_the_environment_have_other_names(calc: CalcProject) -> N
     assert "good" in order.read_text().split()
 
 
+@pytest.mark.exhaustive
 def test_each_kind_of_session_has_its_model(calc: CalcProject) -> None:
     """UAH-166, UAH-167."""
     with_settings(calc, "models:\n  default: plain\n  coding: quick\n  continuation: patient\n")
@@ -119,6 +124,7 @@ def test_each_kind_of_session_has_its_model(calc: CalcProject) -> None:
     assert seen.read_text().splitlines() == ["coding quick", "continuation patient"]
 
 
+@pytest.mark.exhaustive
 def test_the_context_has_another_size_other_marks_and_another_commit(calc: CalcProject) -> None:
     """UAH-169, UAH-170, UAH-172, UAH-174."""
     with_settings(
@@ -136,6 +142,7 @@ def test_the_context_has_another_size_other_marks_and_another_commit(calc: CalcP
     assert calc.state["termination_reason"] == "context_limit"
 
 
+@pytest.mark.exhaustive
 def test_the_other_messages_of_the_progress_checks(calc: CalcProject) -> None:
     """UAH-179."""
     with_settings(
@@ -168,6 +175,7 @@ def test_lint_can_reject(calc: CalcProject) -> None:
     assert calc.passing() == [1]
 
 
+@pytest.mark.exhaustive
 def test_without_the_regression_check_only_the_feature_counts(calc: CalcProject) -> None:
     """UAH-187: a person's word; the next session's checks see what broke."""
     calc.accept(1)
@@ -181,6 +189,7 @@ def test_without_the_regression_check_only_the_feature_counts(calc: CalcProject)
     calc.state_parses()
 
 
+@pytest.mark.exhaustive
 def test_so_many_features_may_be_claimed_in_a_session(calc: CalcProject) -> None:
     """UAH-186: by default a second claim rejects; where two are allowed, it is no offence by itself."""
     both = [turn(implement(1), edit_features("fs[0]['passes'] = fs[1]['passes'] = True"), commit("Two"), times=9)]
@@ -201,6 +210,7 @@ def test_features_may_have_so_many_steps(calc: CalcProject) -> None:
     assert "has 3 verification steps (max recommended: 2)" in added.text
 
 
+@pytest.mark.exhaustive
 def test_a_feature_needs_a_test_file_unless_a_person_says_otherwise(calc: CalcProject) -> None:
     """UAH-190: what has no tests of its own is proven by the suite alone, and shows no run of them."""
     with_features(calc, lambda features: features[0].pop("test_file"))
@@ -216,6 +226,7 @@ def test_a_feature_needs_a_test_file_unless_a_person_says_otherwise(calc: CalcPr
     calc.state_parses()
 
 
+@pytest.mark.exhaustive
 def test_a_dirty_tree_is_left_alone_when_nobody_looks_at_it(calc: CalcProject) -> None:
     """UAH-223: by default what is uncommitted is put away before the agent is started."""
     seen = calc.base / "seen"
@@ -228,6 +239,7 @@ def test_a_dirty_tree_is_left_alone_when_nobody_looks_at_it(calc: CalcProject) -
     assert seen.read_text().splitlines() == ["away", "mine"]
 
 
+@pytest.mark.exhaustive
 def test_a_broken_baseline_is_met_by_the_agent_when_nobody_looks_at_it(calc: CalcProject) -> None:
     """UAH-225: by default no agent is started over it."""
     assert calc.run([turn(honest(1))]).code == 0

@@ -44,6 +44,7 @@ def lived(machine: Machine, tmp_path: Path, protocol: str, seed: int, steps: int
     return story.kills
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("protocol", ["tasklist", "longtask"])
 def test_a_project_survives_what_its_seed_has(machine: Machine, tmp_path: Path, protocol: str) -> None:
@@ -83,6 +84,7 @@ def restarted(machine: Machine, tmp_path: Path, protocol: str) -> None:
     assert story.run(kind).killed, "a person agreed"
 
 
+@pytest.mark.kept("tasklist")
 @pytest.mark.scenario
 @pytest.mark.parametrize("protocol", ["tasklist", "longtask"])
 def test_a_harness_that_is_killed_in_every_session_comes_to_an_end(
@@ -139,6 +141,7 @@ def month(machine: Machine, tmp_path: Path, days: float, seed: int) -> None:
     assert max(sum(line["item"] == each["item"] for line in counted) for each in counted) <= story.most
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_day_of_limits_reboots_and_clocks_that_are_set(machine: Machine, tmp_path: Path) -> None:
     month(machine, tmp_path, 1, int(SEED or 2))

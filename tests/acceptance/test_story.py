@@ -44,6 +44,7 @@ def executed(calc: CalcProject, check: list[dict[str, Any]]) -> None:
     assert done.returncode == 0, (script, done.stdout, done.stderr)
 
 
+@pytest.mark.exhaustive
 def test_why_a_feature_is_proven_and_how_to_check_it(told: CalcProject) -> None:
     """Its claims with their verdicts and reasons; the lines to check it are run, and come out as they say."""
     before = told.fingerprint()

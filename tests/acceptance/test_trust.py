@@ -63,6 +63,7 @@ def not_accepted(calc: CalcProject, start: str | None) -> None:
     assert not [row for row in calc.log("sessions.jsonl") if row.get("feature_completed")]
 
 
+@pytest.mark.exhaustive
 def test_a_verdict_that_an_agent_wrote_is_not_carried_out(calc: CalcProject) -> None:
     start = calc.remote()
     killed_at_work(calc)
@@ -94,6 +95,7 @@ def test_a_verdict_that_only_the_project_tells_of_is_an_interruption(calc: CalcP
     assert calc.log("sessions.jsonl")[0]["termination_reason"] == "error"
 
 
+@pytest.mark.exhaustive
 def test_a_moved_project_goes_on_from_where_it_was(calc: CalcProject) -> None:
     killed_at_work(calc)
     moved = CalcProject(calc.base, calc.base / "elsewhere", calc.environ)
@@ -153,6 +155,7 @@ def test_what_is_no_record_is_kept_aside_and_the_run_goes_on(calc: CalcProject, 
     assert calc.passing() == [1]
 
 
+@pytest.mark.exhaustive
 def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: CalcProject) -> None:
     killed_at_work(calc)
     shutil.rmtree(calc.root / ".git")
@@ -173,7 +176,7 @@ def test_a_record_of_a_project_that_was_at_this_place_before_is_not_used(calc: C
 # -- where there is no usual place ----------------------------------------------------------------------------------
 
 
-@pytest.mark.kept("inside")
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("home", ["/proc/nothing", "relative/place", "inside"])
 def test_without_the_usual_place_the_run_goes_on_with_one_line(calc: CalcProject, home: str) -> None:
     temporary = calc.base / "temporary"
@@ -209,6 +212,7 @@ def test_without_any_place_a_crash_is_still_recovered(calc: CalcProject) -> None
     not_accepted(calc, start)
 
 
+@pytest.mark.exhaustive
 def test_without_a_home_folder(calc: CalcProject) -> None:
     (calc.base / "temporary").mkdir()
     for name in ("HOME", "XDG_STATE_HOME"):
@@ -252,6 +256,7 @@ def test_a_mark_by_hand_that_nothing_proves_stops_the_runs(calc: CalcProject) ->
     calc.checked = False
 
 
+@pytest.mark.exhaustive
 def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: CalcProject) -> None:
     calc.put({proof_path(1): "ONE = 1\n"})
     mark(calc, 1)
@@ -263,6 +268,7 @@ def test_a_mark_whose_test_file_has_no_test_stops_the_runs(calc: CalcProject) ->
     calc.checked = False
 
 
+@pytest.mark.exhaustive
 def test_a_list_of_proofs_in_the_projects_own_state_counts_for_nothing(calc: CalcProject) -> None:
     mark(calc, 1)
     calc.commit("Feature 1 is surely done")
@@ -287,6 +293,7 @@ def test_proofs_count_for_the_history_that_holds_them(calc: CalcProject) -> None
     assert "without a proof" not in calc.run([turn({"exit": 3}, times=9)]).out
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_the_harness_is_outside_of_its_places(bare: CalcProject) -> None:
     """A command that reads, or that is refused, makes no folder in the state home."""
     assert bare.harness("status").code == 4

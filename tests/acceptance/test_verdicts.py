@@ -42,6 +42,7 @@ def verdicts(calc: CalcProject) -> list[ClaimVerdict]:
     return list(ledger.newest_first(path))[::-1]
 
 
+@pytest.mark.exhaustive
 def test_a_rejected_and_an_accepted_claim_of_one_session(calc: CalcProject) -> None:
     """F-REC-1 F-REC-2 F-REC-3: every member of both lines, and what the steps printed."""
     start = calc.head
@@ -120,6 +121,7 @@ def test_a_cleanup_is_a_verdict_too(calc: CalcProject) -> None:
 # -- a person's word ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_persons_word_is_a_line_about_the_verdict_before(calc: CalcProject) -> None:
     """F-REC-1: ``by: person``, what they said, and the number of the line that it is about."""
     assert calc.run([turn(implement(1, "def add(a, b):\n    return 0\n"), prove(1), claim(1), times=9)]).code == 1
@@ -235,6 +237,7 @@ def test_a_rejection_of_a_killed_run_is_written_once(calc: CalcProject, when: st
     ]
 
 
+@pytest.mark.exhaustive
 def test_an_agent_gains_nothing_by_a_ledger_in_the_project(calc: CalcProject) -> None:
     """It is not where agents write; what they put beside the logs is read by nobody."""
     forged = json.dumps({"v": 1, "n": 1, "item": "2", "verdict": "accepted", "prev": None})
@@ -243,6 +246,7 @@ def test_an_agent_gains_nothing_by_a_ledger_in_the_project(calc: CalcProject) ->
     assert [each.item for each in verdicts(calc)] == ["1"]
 
 
+@pytest.mark.exhaustive
 def test_doctor_and_verify_say_when_a_verdict_was_altered(calc: CalcProject) -> None:
     """The chain is looked at where somebody asks whether all is well; nothing is judged by it."""
     assert calc.run([turn(several_claims(), times=9)]).code == 1
@@ -262,6 +266,7 @@ def several_claims() -> list[dict[str, object]]:
     return [sh("echo broken > src/extra.py"), commit("Extra"), claim(1, 2, 3)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.kill
 def test_a_verdict_in_the_projects_own_copy_of_a_session_is_not_believed(calc: CalcProject) -> None:
     """A session that only the project records is recovered; its acceptance there goes into no ledger."""

@@ -65,6 +65,7 @@ def test_what_was_rolled_back_is_listed_shown_and_brought_back(calc: CalcProject
     assert calc.harness("rescue", "list").json["rescues"] == []
 
 
+@pytest.mark.exhaustive
 def test_what_a_rejected_claim_printed_is_kept_masked_and_named(calc: CalcProject) -> None:
     """FIX-4 C03: the output of the step that failed, for each claim, where nobody outside can be written to."""
     outside = calc.base / "outside"
@@ -101,6 +102,7 @@ def test_a_complete_project_says_that_nothing_is_left(calc: CalcProject) -> None
     assert left in calc.harness("run", "--dry-run").out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("typed", "meant"), [("logs", "log"), ("stauts", "status"), ("ls", "status"), ("stop-now", "pause")]
 )
@@ -112,6 +114,7 @@ def test_what_was_probably_meant_is_named(calc: CalcProject, typed: str, meant: 
     assert "Did you mean" not in calc.here("qqqqqq").err
 
 
+@pytest.mark.exhaustive
 def test_a_dry_run_says_what_the_rest_will_cost(calc: CalcProject) -> None:
     """By the project's own history, else that it is not known; nothing is changed."""
     first = calc.harness("run", "--dry-run")
@@ -150,6 +153,7 @@ def test_what_the_project_waits_for_is_said_before_a_missing_agent(calc: CalcPro
     assert (done.code, "6 of 6 proven" in done.err) == (7, True), done.text
 
 
+@pytest.mark.exhaustive
 def test_status_says_what_a_session_does_and_what_it_has_cost(calc: CalcProject) -> None:
     """FIX-10 F-REC-4: while it runs, from another terminal; the prompt of the next session is not what matters then."""
     go = calc.base / "go"
@@ -172,6 +176,7 @@ def test_status_says_what_a_session_does_and_what_it_has_cost(calc: CalcProject)
     assert (after["now"], after["open_session"]) == ([], None)
 
 
+@pytest.mark.exhaustive
 def test_a_session_says_what_it_does_at_each_step(calc: CalcProject) -> None:
     """F-REC-4: turns, the steps of the judging and what is left of each budget, while it runs and no longer."""
     seen: dict[tuple[str, str | None], dict[str, Any]] = {}

@@ -32,6 +32,7 @@ def turn(behaviour: str, folder: Path, prompt: str = "go", **more: Any) -> tuple
         running.stop()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_it_keeps_the_contract_of_an_agent() -> None:
     behaviours = ("answer", "fail", "hang")
@@ -88,6 +89,7 @@ def test_an_interrupt_ends_the_turn_and_nothing_is_told_to_a_running_one(tmp_pat
     assert (end.ok, end.message) == (False, "interrupted")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_later_turn_goes_on_in_the_same_session(tmp_path: Path) -> None:
     events, conversation = turn("remember", tmp_path)
@@ -97,6 +99,7 @@ def test_a_later_turn_goes_on_in_the_same_session(tmp_path: Path) -> None:
     assert Text("told again") not in events
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_rate_limit_is_told_as_one(tmp_path: Path) -> None:
     events, _ = turn("limited", tmp_path)

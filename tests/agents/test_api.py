@@ -135,6 +135,7 @@ def test_a_whole_turn(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert KEY not in repr([event for event in events if not isinstance(event, Finished)])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_said_after_a_call_is_in_the_very_next_request(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """UAH-338, UAH-339, S12: the texts at 75 and 90 % reach the next request, once, also after a last answer."""
@@ -171,6 +172,7 @@ def test_an_interrupt_ends_a_command_that_runs(brief: Make, monkeypatch: pytest.
     assert owner.processes_tagged("HARNESS_RUN_ID", str(given.run_id)) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_fix_round_goes_on_in_the_same_conversation(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts = {"one": [{"run": "echo first"}, "I believe it works."], "two": ["Mended."]}
@@ -201,6 +203,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
 }
 
 
+@pytest.mark.kept("malformed")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "name", ["401", *(pytest.param(name, marks=pytest.mark.scenario) for name in FAILURES if name != "401")]
@@ -228,6 +231,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], float | None]] = {
 }
 
 
+@pytest.mark.kept("503")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "name", ["429 with a header", *(pytest.param(name, marks=pytest.mark.scenario) for name in list(REFUSALS)[1:])]
@@ -273,6 +277,7 @@ def test_a_malformed_answer_is_asked_for_once_more(brief: Make, monkeypatch: pyt
     assert [event.text for event in of(Text, events)] == ["Here I am."]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_answer_that_breaks_off_is_paid_for(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """UAH-415: the provider has counted its tokens, whatever its result."""
@@ -294,6 +299,7 @@ def test_silence_is_asked_once_more_and_then_told(brief: Make, monkeypatch: pyte
     assert "no response" in end_of(events).message
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_provider_that_is_not_there(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with provider({}, monkeypatch):
@@ -303,6 +309,7 @@ def test_a_provider_that_is_not_there(brief: Make, monkeypatch: pytest.MonkeyPat
     assert "cannot be reached" in end.message
 
 
+@pytest.mark.kept("openai/gpt-5.5", "openai-responses/gpt-5.5")
 @pytest.mark.scenario
 @pytest.mark.parametrize("name", ["openai/gpt-5.5", "openai-responses/gpt-5.5", "openai-chat/some-model"])
 def test_other_providers_are_asked_the_same_way(name: str, brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,6 +337,7 @@ def answer(name, given):
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_tools_of_an_mcp_server(brief: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Servers over stdio; one that cannot be started is reported, and the turn goes on without it.

@@ -166,6 +166,7 @@ def test_a_provider_of_the_user_s_own_needs_no_login_of_codex(
     assert one("codex").signing_in == "signed in (key in OWN_KEY)"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_program_that_hangs_is_ended_with_what_it_started(bin: Path, tmp_path: Path) -> None:  # noqa: A002
     pid = tmp_path / "pid"

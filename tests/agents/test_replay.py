@@ -105,6 +105,7 @@ def test_wrong_settings_are_one_clear_line(settings: dict[str, Any], tmp_path: P
         from_mapping({"kind": "replay", **settings}, root=tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @given(
     st.lists(

@@ -59,6 +59,7 @@ def one_object(ran: CommandResult, *, ok: bool | None = None) -> None:
 LATER = ("long task", "damaged task list")
 
 
+@pytest.mark.kept("damaged task list", "no project", "task list", "feature project")
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.scenario] if kind in LATER else []) for kind in KINDS]
 )
@@ -76,6 +77,7 @@ def test_a_bad_option_is_one_object(kind: str, tmp_path: Path) -> None:
     one_object(ran, ok=False)
 
 
+@pytest.mark.kept("no project", "feature project", "damaged task list")
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_command_answers_with_one_object(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +89,7 @@ def test_every_command_answers_with_one_object(kind: str, tmp_path: Path, monkey
             one_object(run_in_process(main.main, "harness", *command, "--json", cwd=folder))
 
 
-@pytest.mark.kept("2-task list", "15-feature project")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", ["task list", "feature project"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

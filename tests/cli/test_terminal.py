@@ -91,6 +91,7 @@ def status(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_status_says_what_a_run_does_and_what_it_has_cost_until_its_end(
     work: Path, capsys: pytest.CaptureFixture[str]

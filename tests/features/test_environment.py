@@ -89,6 +89,7 @@ def test_a_failing_health_check_is_named(tmp_path: Path) -> None:
     up.down()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_script_that_never_ends_is_ended_at_its_limit_with_its_children(tmp_path: Path) -> None:
     """UAH-145, C33, C60: an endless wait in a script holds nobody up, and nothing of it stays behind."""

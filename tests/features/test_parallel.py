@@ -115,6 +115,7 @@ def test_a_session_that_is_refused_goes_back_with_its_work_and_another_account_g
     assert made.state["stuck_count"] == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_single_feature_lands_with_the_verdict_that_it_has(tmp_path: Path) -> None:
     """SC-32: on the commit that it was proven on, its suite is not run again."""
@@ -123,6 +124,7 @@ def test_a_single_feature_lands_with_the_verdict_that_it_has(tmp_path: Path) -> 
     assert (made.passing(), answer["checks"], answer["exit_code"]) == ([1], 0, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_four_features_of_which_one_needs_another_land_once_and_the_books_are_at_home(tmp_path: Path) -> None:
     """SC-1, SC-2, SC-6, SC-33, SC-37."""
@@ -333,6 +335,7 @@ def test_several_at_work_share_the_projects_budget_and_their_work_is_kept(tmp_pa
     assert len(kept) + len(made.passing()) >= 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> None:
     """SC-33: the head's features.json gets what the session has come to, which is no mark."""
@@ -344,6 +347,7 @@ def test_a_feature_that_a_person_confirms_lands_and_waits(tmp_path: Path) -> Non
     assert "You must verify: Feature #2" in made.harness("status").out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_settings_hold_for_the_places_and_for_what_lands(tmp_path: Path) -> None:
     """SC-17, SC-30: two workers by the settings, a set-up in each workspace, a file of which both sides are kept."""

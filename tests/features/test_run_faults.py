@@ -57,7 +57,7 @@ if any(each in ("agent_harness.cli.main", "agent_harness.parallel.worker_process
 DAYS = 86400
 
 
-@pytest.mark.kept("serial")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_clock_that_is_set_forwards_and_back_decides_nothing(tmp_path: Path, kind: str) -> None:

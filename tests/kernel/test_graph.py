@@ -116,6 +116,7 @@ _SHAPES: dict[str, Callable[[], Work]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_a_hundred_thousand_items_take_neither_recursion_nor_long_answers(shape: str) -> None:

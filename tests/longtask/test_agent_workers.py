@@ -20,6 +20,7 @@ def project(tmp_path: Path) -> LongTaskProject:
     return project
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_slice_of_the_api_agent(project: LongTaskProject) -> None:
     steps = [{"run": "echo chapter > chapter.txt"}, "The second chapter is written."]

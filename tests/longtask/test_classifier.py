@@ -121,6 +121,7 @@ def test_words_at_the_end_of_a_long_text_name_the_class() -> None:
     at_the_end_of_a_long_text(_ONE_A_CLASS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_all_words_at_the_end_of_a_long_text_name_the_class() -> None:
     at_the_end_of_a_long_text(_ROWS)

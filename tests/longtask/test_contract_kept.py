@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> LongTaskProject:
     return made
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_contract_that_a_worker_has_edited_asks_a_person(project: LongTaskProject) -> None:
     assert project.run(EASY).json["status"] == "paused"
@@ -81,6 +82,7 @@ def test_slices_and_cost_are_counted_also_when_the_log_is_gone(project: LongTask
     assert project.run("true").json["decision"] == "run"  # another task in its place begins anew
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_person_may_edit_a_contract_that_no_worker_has_seen(project: LongTaskProject) -> None:
     project.write("task.json", {**project.task, "title": "Another title"})
@@ -117,8 +119,7 @@ SKIPS = "import unittest\n\n\ndef four():\n    raise unittest.SkipTest('hard')\n
 
 
 @pytest.mark.kept(
-    "work1-normal-The tests notice no change",
-    "import unittest\\n\\n\\ndef four():\\n    raise unittest.SkipTest('hard')\\n-fast-skipped while they ran",
+    "import unittest\\n\\n\\ndef four():\\n    raise unittest.SkipTest('hard')\\n-fast-skipped while they ran"
 )
 @pytest.mark.scenario
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_the_recorded_demo_verifies_and_its_log_is_whole(tmp_path: Path) -> None
     assert project.lth("summary").json["rateLimits"][0]["worker"] == "local-command"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_demo_can_be_played_again(tmp_path: Path) -> None:
     project = installed(tmp_path, "resume-demo")

@@ -359,6 +359,7 @@ def test_row_07_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     project.loads()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_worker_has_five_seconds_to_tidy_up(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)

@@ -290,6 +290,7 @@ def judged(tmp_path: Path) -> LongTaskProject:
 FORGED = "echo 'exit 0' > check.sh"
 
 
+@pytest.mark.kept("rm check.sh; ln -s /bin/true check.sh")
 @pytest.mark.parametrize(
     "bend", [FORGED, "rm check.sh; ln -s /bin/true check.sh", "cp /bin/true true; mv true check.sh"]
 )
@@ -304,6 +305,7 @@ def test_a_script_that_a_slice_has_bent_proves_nothing(judged: LongTaskProject, 
     assert "verification failed" in done.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_script_as_it_was_or_as_a_person_wants_it_proves_again(judged: LongTaskProject, tmp_path: Path) -> None:
     judged.run(FORGED)
@@ -318,6 +320,7 @@ def test_a_script_as_it_was_or_as_a_person_wants_it_proves_again(judged: LongTas
     assert judged.lth("verify", code=0).json["status"] == "pass"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_later_slice_does_not_hide_what_an_earlier_one_has_bent(judged: LongTaskProject) -> None:
     judged.run(FORGED)
@@ -336,6 +339,7 @@ def test_a_slice_may_change_what_the_contract_lets_it_change(judged: LongTaskPro
     judged.lth("verify", code=0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_tests_may_come_and_none_may_go(judged: LongTaskProject, tmp_path: Path) -> None:
     criterion = {"id": "tested", "description": "d", "metric": "command", "target": "python3 -m unittest test_it.py"}

@@ -62,6 +62,7 @@ def test_a_claim_that_does_not_hold_and_one_that_does(tmp_path: Path) -> None:
     assert "bricks" in (project.root / str(second.steps[0].log)).read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_work_that_holds_is_accepted_without_a_claim(tmp_path: Path) -> None:
     project = a_book(tmp_path, BUILT)
@@ -93,6 +94,7 @@ def test_the_claim_of_a_worker_that_was_stopped_is_refused(tmp_path: Path) -> No
     assert (found.verdict, found.codes, found.claim) == ("rejected", ("cut_short",), ("book",))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_persons_word(tmp_path: Path) -> None:
     """Verdicts of a person on a criterion, and on the task as done, each about the line before."""
@@ -110,6 +112,7 @@ def test_a_persons_word(tmp_path: Path) -> None:
     assert [step.name for step in found[1].steps] == ["seen"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_slice_has_its_row(tmp_path: Path) -> None:
     """F-REC-3: what it began and ended with, its turns, and its cost where that is known."""

@@ -89,6 +89,7 @@ def test_the_index_lists_every_page() -> None:
     assert [page for page in pages if f"({page})" not in text and "/" not in page and page != "index.md"] == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_generated_pages_are_current() -> None:
     checked = tried(sys.executable, "scripts/docs.py", "--check")

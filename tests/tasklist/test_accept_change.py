@@ -99,6 +99,7 @@ def test_an_agent_cannot_accept_its_own_change(tmp_path: Path) -> None:
     assert "a decision for the user" in (tmp_path / "answer").read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_work_that_fails_by_itself_is_offered_to_nobody(tmp_path: Path) -> None:
     work = project(tmp_path)
@@ -127,6 +128,7 @@ def test_an_init_script_that_an_agent_has_changed_is_put_back_and_kept(tmp_path:
     assert any("harness-init.sh was changed while an agent was working" in line for line in work.log())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_task_may_be_meant_to_change_the_init_script(tmp_path: Path) -> None:
     work = project(tmp_path)

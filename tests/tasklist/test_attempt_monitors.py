@@ -50,6 +50,7 @@ def test_an_agent_whose_files_change_is_not_stuck(tmp_path: Path) -> None:
         assert (ran.code, work.statuses()) == (0, ["completed"]), ran
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_full_context_window_ends_the_turn_and_what_was_done_is_judged(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", max_attempts=1))
@@ -58,6 +59,7 @@ def test_a_full_context_window_ends_the_turn_and_what_was_done_is_judged(tmp_pat
     assert "Context limit reached" in ran.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b"))
@@ -68,6 +70,7 @@ def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) 
     assert ran.json["hint"] == "harness doctor  # then: harness run"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_list_says_how_often_a_failed_proof_goes_back(tmp_path: Path) -> None:
     counted = "echo turn >> ../turns; echo wrong > work.txt"
@@ -91,6 +94,7 @@ def test_an_agent_that_fails_at_once_fails_no_task(tmp_path: Path) -> None:
     assert "harness doctor" in ran.json["hint"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_fails_at_once_only_now_and_then_goes_on(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
@@ -132,6 +136,7 @@ def test_an_agent_that_fails_alike_on_several_tasks_ends_the_run_before_all_of_t
     assert "harness doctor" in ran.json["hint"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_task_over_which_the_agent_stumbles_does_not_end_the_run(tmp_path: Path) -> None:
     work = project(

@@ -59,7 +59,7 @@ def files_of(repo: Repo) -> dict[str, str]:
     return found
 
 
-@pytest.mark.kept("0", "1", "2", "3")
+@pytest.mark.kept("0", "1")
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.scenario) for n in range(2, 8))])
 def test_random_repositories(tmp_path: Path, seed: int) -> None:
     random = Random(seed)

@@ -123,6 +123,7 @@ def test_at_the_end_what_the_last_task_has_asked_already_is_not_asked_again(
     assert ("Running the checks of 2 completed tasks again." in ran.out) == asked
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_breaks_a_landed_task_does_not_land_also_alone_on_an_unmoved_head(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))

@@ -39,6 +39,7 @@ def test_an_empty_list_starts_nothing(tmp_path: Path) -> None:
     assert not (project.root / "started").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("a"), task("b"))

@@ -100,6 +100,7 @@ def test_a_run_in_the_folder_that_forges_its_own_check(tmp_path: Path) -> None:
     assert project.repo.head == head
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_folder_without_git_has_the_guard_too(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("a", validation={"command": "sh check.sh"}))
@@ -269,6 +270,7 @@ def test_no_checkout_and_no_private_ref_is_left(tmp_path: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize(("trust", "said"), [("normal", "weak_test"), ("fast", None)])
 def test_tests_that_notice_nothing_prove_nothing_unless_the_list_trusts_them(

@@ -257,6 +257,7 @@ def test_a_mend_begins_once_what_it_did_not_go_together_with_has_landed(tmp_path
     assert sorted(work.repo.read("list.txt").decode().split()) == ["a", "b"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path) -> None:
     """SC-35: what is checked in v1 ends only once v2 checks what comes next; both verdicts count."""
@@ -275,7 +276,7 @@ def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path
     assert work.repo.git("for-each-ref", "refs/harness/batch") == ""
 
 
-@pytest.mark.kept("ahead")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("batches", ["one", "ahead"])
 def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path, batches: str) -> None:
@@ -317,6 +318,7 @@ def test_what_the_machine_does_convicts_nobody(tmp_path: Path) -> None:
     assert work.statuses() == ["completed"] * 3
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_head_that_somebody_else_made_is_verified_before_anything_lands_on_it(tmp_path: Path) -> None:
     """SC-38."""
@@ -414,6 +416,7 @@ def test_what_never_lands_waits_for_a_person_and_its_neighbours_land(tmp_path: P
     assert {"good", "late"} <= {each["item"] for each in answer["landed"]}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_was_sent_back_lands_only_where_what_failed_passes_as_it_was_kept(tmp_path: Path) -> None:
     """SC-34: b breaks what proves a, also as it is made anew; its agent has changed in the list what proves a."""
@@ -448,6 +451,7 @@ def test_whoever_breaks_what_landed_beside_it_goes_back_and_lands_mended(tmp_pat
     assert "Open again" not in ran.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_whoever_breaks_what_has_landed_goes_back_before_it_lands_and_not_the_victim(tmp_path: Path) -> None:
     """SC-37: b begins on a, and breaks it; c, which waits for b, is not blamed for it."""
@@ -494,7 +498,7 @@ def test_what_an_agent_leaves_among_its_transcripts_costs_no_attempt_and_is_not_
     assert not left & {"pipe", "said.log", "folder", "zero"}
 
 
-@pytest.mark.kept("words1-.harness")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("at", [".harness", ".harness/sessions", ".harness/rescue-files/a"])
 @pytest.mark.parametrize("words", [(), ("--workers", "1")])
@@ -548,6 +552,7 @@ def _paid(work: TaskListProject) -> float:
     return sum(row["cost_usd"] or 0.0 for row in rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_several_at_work_go_over_the_budget_by_one_call_at_most(tmp_path: Path) -> None:
     """SC-42: what the others are about to spend is reserved; what is cut off for that is no attempt."""

@@ -103,6 +103,7 @@ def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_co
     assert len(rows(work)) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_an_attempt_has_spent_whose_candidate_cannot_be_taken_home_is_in_the_costs(tmp_path: Path) -> None:
     """Its workspace is destroyed behind it, so that nothing comes back of it but what the budget had heard."""

@@ -57,7 +57,7 @@ def refs(work: TaskListProject, *folders: str) -> list[str]:
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.kept("hangs", "lies")
+@pytest.mark.kept("lies")
 @pytest.mark.scenario
 @pytest.mark.parametrize("fault", ["crashes", "hangs", "floods", "lies"])
 def test_what_one_agent_does_is_its_own_attempts_end_and_the_others_land(tmp_path: Path, fault: str) -> None:
@@ -76,6 +76,7 @@ def test_what_one_agent_does_is_its_own_attempts_end_and_the_others_land(tmp_pat
     assert (ran.code, answer["failed"] + answer["open"], sorted(landed(work))) == (1, ["a"], ["b", "c"]), ran
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_commit_on_another_branch_a_stash_and_a_rewritten_history_are_rescued(tmp_path: Path) -> None:
     """The tested tree lands: the tree of HEAD, as one commit on the branch."""
@@ -543,6 +544,7 @@ def test_files_that_an_agent_writes_into_the_projects_own_work_tree_are_put_back
         assert "and restored: .gitattributes, new/file, " in told
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_with_a_sandbox_files_of_the_work_tree_are_a_persons(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"), job("b", depends_on=["a"]))

@@ -109,6 +109,7 @@ def test_agents_that_are_refused_at_once_are_one_refusal_and_come_back_fewer(tmp
     assert f"All agents allowed for {account} are running" in told
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_slot_takes_an_item_for_another_account_and_nothing_is_counted(tmp_path: Path) -> None:
     work, noted = project(tmp_path, "a", "b"), Noted(tmp_path / "notes")
@@ -122,6 +123,7 @@ def test_a_slot_takes_an_item_for_another_account_and_nothing_is_counted(tmp_pat
     assert limit["account"] == registry.from_spec(tired).account
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_that_may_not_wait_ends_once_every_account_is_refused(tmp_path: Path) -> None:
     """Exit 5 with the moment and the command; no attempt counts, however often it is tried; --now tries once."""
@@ -160,6 +162,7 @@ def test_what_agents_read_is_counted_where_their_account_has_a_limit(tmp_path: P
 # ---- the machine: SC-40 ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
     host_may(agents=1)

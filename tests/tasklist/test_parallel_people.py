@@ -324,6 +324,7 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
     assert {slot for _, slot in gates.begun[2:]} == {"w1"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path: Path) -> None:
     """F-RUN-2: the end of the run says so."""
@@ -402,6 +403,7 @@ def test_a_coordinator_that_does_not_answer_is_named_and_nothing_happens(tmp_pat
         assert (process.returncode, "from now on" in said) == (0, False), said
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
     work = project(tmp_path, "a")

@@ -81,6 +81,7 @@ def test_landings_go_on_top_of_what_the_remote_has_and_tasks_name_the_new_commit
     assert not (work.root / "out").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_agents_begin_and_end_while_a_push_goes_on(tmp_path: Path) -> None:
     """The remote answers only once an agent has worked that begins on what is pushed."""
@@ -157,6 +158,7 @@ def test_a_remote_that_is_away_stops_nobody_and_the_next_run_takes_along_what_it
     assert tip(workspace, "release") == work.repo.git("rev-parse", "HEAD")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp_path: Path) -> None:
     """The remote and its address are those of the beginning; the list has the person's again, and says so."""

@@ -86,7 +86,7 @@ def test_a_journal_that_cannot_be_read_is_made_anew_and_what_was_proven_lands_on
     assert len([line for line in work.log() if "] Completed [" in line]) == 3
 
 
-@pytest.mark.kept("moved-gone", "before:batched-cut")
+@pytest.mark.kept("moved-gone")
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     ("moment", "how"), [("moved", "gone"), ("settled", "gone"), ("after:landing", "gone"), ("before:batched", "cut")]
@@ -116,6 +116,7 @@ def test_there_is_nothing_to_make_anew_where_no_run_has_been_or_an_agent_asks(tm
     assert (work.files(), json.loads(work.harness("queue", "rebuild", "--json").out)["ok"]) == (before, False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_journal_that_is_no_file_and_rubbish_in_results_stop_nobody(tmp_path: Path) -> None:
     """Wrong parts of a result count as missing; anything in the journal's workspace is kept."""

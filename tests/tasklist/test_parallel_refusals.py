@@ -75,6 +75,7 @@ def test_more_ports_than_there_are_end_the_run_before_an_agent(tmp_path: Path) -
     assert (work.statuses(), work.task("a").attempts) == (["pending"], 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_set_up_that_cannot_be_run_ends_the_run_before_an_agent(tmp_path: Path) -> None:
     """SC-17: said with what the shell says of it."""

@@ -24,6 +24,7 @@ def until(found: Callable[[], object]) -> None:
     raise AssertionError("it never happened")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_one_agent_changes_beside_the_project_is_no_ground_for_the_proof_of_another(tmp_path: Path) -> None:
     """The slot of the second agent is opened, and looks around for the first time, once the first one has done it."""
@@ -52,7 +53,7 @@ else touch {second}; fi"""
     assert [any(f"[{name}]" in line and CHANGED in line for line in work.log()) for name in "ab"] == [True, True]
 
 
-@pytest.mark.kept("a proof")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("by", ["a person", "a proof"])
 def test_what_is_installed_between_two_attempts_is_a_persons_once_the_run_is_over(tmp_path: Path, by: str) -> None:
@@ -77,6 +78,7 @@ def test_what_is_installed_between_two_attempts_is_a_persons_once_the_run_is_ove
     assert work.raw["tasks"][2]["status"] == ("completed" if by == "a person" else "failed"), ran
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_one_landing_leaves_where_it_is_verified_makes_no_later_one_green(tmp_path: Path) -> None:
     """The two do not go together: a script of the first leaves what makes the check of the second one pass."""

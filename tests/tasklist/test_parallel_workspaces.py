@@ -34,6 +34,7 @@ def together(tmp_path: Path, count: int) -> str:
     return MEET.format(met=met, count=count)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_installed_is_copied_and_an_agents_changes_of_it_stay_in_its_place(tmp_path: Path) -> None:
     """SC-17: the copy names the workspace.
@@ -103,6 +104,7 @@ def test_slots_know_their_numbers_and_share_no_ports(tmp_path: Path) -> None:
     assert len({row[5] for row in rows}) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_place_that_cannot_be_set_up_is_made_anew_once_then_its_slot_is_closed(tmp_path: Path) -> None:
     """SC-12, SC-17: the other slots go on; the task is not charged."""
@@ -229,6 +231,7 @@ def test_ignored_folders_are_lent_where_the_settings_name_them(tmp_path: Path) -
     assert told["lend"] == [".env.local", "data", "more"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_proof_that_another_environments_python_runs_passes_where_it_lands_as_in_its_place(tmp_path: Path) -> None:
     """Packages installed from the project count for a proof in a checkout, and also if two land together."""

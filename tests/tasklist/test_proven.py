@@ -191,6 +191,7 @@ echo done > work.txt
 """
 
 
+@pytest.mark.kept("")
 @pytest.mark.scenario
 @pytest.mark.parametrize("ends", ["", "exit 1"])
 def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Path, ends: str) -> None:

@@ -110,6 +110,7 @@ def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolatio
     assert "line 1: 'grep -q done work.txt' is now 'exit 0'" in work.prompt("a", 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "sh check.sh"))
@@ -120,6 +121,7 @@ def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
     assert work.repo.git("show", "--format=", "--name-only", "HEAD").split() == ["work.txt"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescues(tmp_path: Path) -> None:
     work = project(
@@ -155,6 +157,7 @@ def test_a_repository_without_a_commit_is_said_before_anything_is_done(tmp_path:
     assert "git commit --allow-empty -m Begin" in ran.text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_proof_in_place_compiles_is_in_no_commit(tmp_path: Path) -> None:
     command = "test -z \"$PYTHONDONTWRITEBYTECODE\" && python3 -c 'import sys, mod; sys.exit(mod.bad)'"
@@ -166,6 +169,7 @@ def test_what_a_proof_in_place_compiles_is_in_no_commit(tmp_path: Path) -> None:
     assert list(work.root.rglob("__pycache__")) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_proof_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
     command = f"mktemp > '{tmp_path}/made' && grep -q . work.txt"
@@ -186,6 +190,7 @@ def test_an_agent_that_does_nothing_fails_without_a_proof_being_run(tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.kept("fail $HARNESS_TASK_ID --category TASK_EXEC 'no way'-failed-1")
 @pytest.mark.parametrize(
     ("verb", "status", "code"),
     [
@@ -228,6 +233,7 @@ def test_a_run_is_told_by_all_of_its_attempts(tmp_path: Path) -> None:
     assert "2 attempts of at most 2: 1 completed, 1 failed: a." in ran.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a"), job("b"), session_config={"max_tasks_per_session": 1, "max_sessions": 3})
@@ -240,6 +246,7 @@ def test_a_session_has_a_limit_of_its_own(tmp_path: Path) -> None:
     assert "max_sessions" in ran.err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a"), job("b", "false", max_attempts=1))
@@ -253,6 +260,7 @@ def test_an_agent_that_takes_too_long_is_ended_and_its_work_is_judged(tmp_path: 
 LIMITED = "echo 'Error: 429 Too Many Requests' >&2; exit 1"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_rate_limited_agent_costs_the_task_no_attempt(tmp_path: Path) -> None:
     """C28, UAH-374: exit 5 with the moment and the command; the next run knows it before it starts anything."""
@@ -296,6 +304,7 @@ def test_a_refusal_is_known_to_the_run_wherever_it_can_be_kept(tmp_path: Path, p
     assert (ran.code, work.statuses()) == (5, ["pending"]), ran
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
     """C28: the attempts that were refused are none of --max-tasks."""
@@ -309,6 +318,7 @@ def test_a_run_waits_for_the_limit_to_end_and_goes_on(tmp_path: Path) -> None:
     assert work.raw["session_count"] == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_another_allowed_agent_takes_over(tmp_path: Path) -> None:
     """C28: --agent given again; where nothing is left to do, nobody waits."""
@@ -321,6 +331,7 @@ def test_another_allowed_agent_takes_over(tmp_path: Path) -> None:
     assert (again.code, "Every task is completed." in again.out) == (0, True), again
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_wait_ends_when_a_person_clears_the_limit_or_pauses_the_list(tmp_path: Path) -> None:
     """The wait is in the clock and not in the process: another one can end it. UAH-057."""
@@ -358,6 +369,7 @@ def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Pat
 # ---- refusals ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: Path) -> None:
     work = plain(tmp_path, job("a", None), job("b"))
@@ -430,6 +442,7 @@ def begun(folder: Path) -> int:
     return int((folder / "begun").read_text())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", SLOW.partition("\n")[2]))
@@ -446,6 +459,7 @@ def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> No
     assert work.harness("run", "--agent", work.agent(SLOW)).code == 5
 
 
+@pytest.mark.kept("proof-2", "agent-2")
 @pytest.mark.parametrize(
     ("where", "how"),
     [
@@ -472,6 +486,7 @@ def test_ctrl_c_gives_the_task_back_with_its_work_in_a_rescue(tmp_path: Path, ho
     assert (work.raw["session"], work.log()[-1]) == (None, "[SESSION-1] LOCK released")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("how", ["", "env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR -u HARNESS_STATE_ROOT "])
 def test_the_agent_of_a_run_corrects_no_task(tmp_path: Path, how: str) -> None:
@@ -486,6 +501,7 @@ def test_the_agent_of_a_run_corrects_no_task(tmp_path: Path, how: str) -> None:
     assert "set by an agent's command: priority=P0" in work.log()[-1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_ctrl_c_is_answered_at_once_and_a_second_one_does_not_wait_for_the_call_at_hand(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
@@ -639,6 +655,7 @@ def test_a_list_that_halts_for_a_proof_asks_for_the_proof_first(tmp_path: Path, 
 ASKS = 'echo half > work.txt; harness task complete "$HARNESS_TASK_ID" -m "As asked" > answer'
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_path: Path) -> None:
     work = project(
@@ -654,6 +671,7 @@ def test_a_completion_in_a_turn_is_a_request_that_is_carried_out_after_it(tmp_pa
     assert (tmp_path / "runs").read_text() == "run\n"  # what was proven in the turn, and is as it was, is not run again
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_work_that_is_taken_away_after_the_request_is_not_done(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "grep -q half work.txt", max_attempts=1))
@@ -662,6 +680,7 @@ def test_work_that_is_taken_away_after_the_request_is_not_done(tmp_path: Path) -
     assert work.repo.git("log", "--format=%s").splitlines() == ["First"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_request_without_a_proof_is_refused_in_the_turn(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "grep -q whole work.txt", max_attempts=1))
@@ -681,6 +700,7 @@ END
 """
 
 
+@pytest.mark.kept('del state["tasks"][1]-it was removed from harness-tasks.json; restored')
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -706,6 +726,7 @@ def test_a_list_that_an_agent_has_edited_is_put_back(tmp_path: Path, change: str
     assert any(said in line for line in work.log()), work.log()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_the_harness_keeps_is_in_no_commit_though_the_agent_forces_it_in(tmp_path: Path) -> None:
     work = project(tmp_path, job("a"))
@@ -754,6 +775,10 @@ DISORDER = [
 ]
 
 
+@pytest.mark.kept(
+    "workers0-touch .git/index.lock .git/HEAD.lock .git/refs/heads/main.lock",
+    "workers0-echo junk > .git/HEAD; echo junk > .git/index",
+)
 @pytest.mark.scenario
 @pytest.mark.parametrize("disorder", DISORDER)
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])

@@ -61,6 +61,7 @@ def test_what_is_changed_where_nothing_installed_has_a_part_is_found_by_the_next
     assert said(work, "c")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_so_does_the_next_run(make: Make) -> None:
     work = make("test -s work.txt", asks("b"))
@@ -69,6 +70,7 @@ def test_so_does_the_next_run(make: Make) -> None:
     assert said(work, "b")
 
 
+@pytest.mark.kept("1")
 @pytest.mark.parametrize("runs", [1, pytest.param(2, marks=pytest.mark.scenario)])
 def test_what_a_judged_command_itself_changes_is_a_change_for_the_next_task(
     make: Make, monkeypatch: pytest.MonkeyPatch, runs: int
@@ -85,6 +87,7 @@ def test_what_a_judged_command_itself_changes_is_a_change_for_the_next_task(
     assert said(work, "b")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_person_changes_between_two_runs_is_no_agents_doing(make: Make) -> None:
     work = make(asks("a"), asks("b"))
@@ -93,6 +96,7 @@ def test_what_a_person_changes_between_two_runs_is_no_agents_doing(make: Make) -
     assert ran(work)["b"] == "completed"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_a_cleanup_changes_after_the_last_look_is_a_change_for_the_next_task(make: Make) -> None:
     """A cleanup runs what the agent has left in ignored files, after the proof of its attempt."""

@@ -205,6 +205,7 @@ true
 """
 
 
+@pytest.mark.kept("alone")
 @pytest.mark.scenario
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["alone", "workers"])
 def test_a_night_goes_on_whatever_a_turn_leaves(tmp_path: Path, workers: tuple[str, ...]) -> None:

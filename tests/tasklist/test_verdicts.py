@@ -184,6 +184,7 @@ echo '{"type": "usage", "input_tokens": 10, "output_tokens": 10, "model": "m-1",
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_run_tells_agent_and_cost_and_each_attempt_has_its_row(tmp_path: Path) -> None:
     """F-REC-1 F-REC-3: agent, model and cost of each claim; base, head, rescue and turns of each attempt."""

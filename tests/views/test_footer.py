@@ -98,6 +98,7 @@ def test_three_lines_say_what_is_done_and_are_gone_at_the_end(listed: TaskListPr
     assert b"\x1b[?25l" not in run.received
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_only_what_changes_is_written(listed: TaskListProject, run: Terminal) -> None:
     """B8: a clock that moves costs a few bytes a second."""
@@ -107,6 +108,7 @@ def test_only_what_changes_is_written(listed: TaskListProject, run: Terminal) ->
     assert len(run.received) - before < 60, run.received[before:]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_another_size_is_drawn_anew_and_a_small_one_has_fewer(listed: TaskListProject, run: Terminal) -> None:
     run.shows(lambda text: "$0.12 of $10.00 now" in text)
@@ -121,7 +123,7 @@ def test_another_size_is_drawn_anew_and_a_small_one_has_fewer(listed: TaskListPr
     assert run.ended() == 0
 
 
-@pytest.mark.kept("2")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(
@@ -144,7 +146,7 @@ def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(
     assert echoes(run)
 
 
-@pytest.mark.kept("CI", "pipe")
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.parametrize("how", ["--plain", "CI", "TERM", "pipe"])
 def test_there_are_none_where_lines_are_plain(

@@ -87,7 +87,7 @@ def holds(lines: list[str], columns: int, widest: list[str]) -> None:
     assert "\x1b" not in "".join(lines)
 
 
-@pytest.mark.kept("fresh", "fix-round", "question", "killed", "damaged")
+@pytest.mark.kept("damaged", "fresh", "question")
 @pytest.mark.parametrize("name", EACH)
 def test_every_situation_is_seen_whole_at_every_width(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +123,7 @@ def test_every_situation_is_seen_whole_at_every_width(
     is_same(name, text)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_end_of_a_run_is_seen_whole_at_every_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F-RUN-2: proven, claims, cost, kept work and the next step; colours change no word."""

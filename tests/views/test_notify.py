@@ -229,6 +229,7 @@ def test_a_run_that_was_killed_is_told_of(listed: Listed, hook: Hook) -> None:
     assert hook.until(1)[0]["event"] == "stopped"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_check_tells_what_nobody_told_and_once(listed: Listed, hook: Hook) -> None:
     """F-NOTE-5: cron finds the sessions that ran when a machine went down; a second look says nothing."""
@@ -280,6 +281,7 @@ def test_what_was_being_sent_when_everything_died_is_not_sent_twice(listed: List
     assert "ended while sending" in listed.run("notify").text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_dead_network_costs_the_run_nothing_and_a_hung_server_holds_nobody(listed: Listed) -> None:
     with socket.create_server(("127.0.0.1", 0)) as hung:

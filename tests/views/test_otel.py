@@ -84,6 +84,7 @@ def spans(body: bytes) -> list[Any]:
     return [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_receiver_gets_one_trace_and_the_same_again(project: TaskListProject, receiver: ThreadingHTTPServer) -> None:
     """Sessions below the project, verdicts below sessions, steps below verdicts; no output of an agent."""

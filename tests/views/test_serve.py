@@ -633,6 +633,7 @@ OTHERWISE = ("an action that this project has not", "an action that there is not
 """Attacks that speak of the verbs of a task list."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_attack_on_a_long_task_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     """F-SRV-2, F-SRV-3: the same for the form that answers it."""
@@ -647,6 +648,7 @@ def test_an_attack_on_a_long_task_is_refused_and_changes_nothing(tmp_path: Path)
                 assert (task.checkpoint, in_log(task, "progress_recorded")) == (before, []), what
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_project_is_handed_over_and_taken_back(tmp_path: Path) -> None:
     project = FeatureListProject.made(tmp_path / "calc", False)
@@ -667,6 +669,7 @@ def until(found: Callable[[], object]) -> Any:
     return got
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp_path: Path) -> None:
     """F-SRV-5, F-SRV-8: a long action continues in the background, and no other one starts meanwhile."""
@@ -696,6 +699,7 @@ def test_a_session_that_runs_is_seen_told_and_paused_and_outlives_the_server(tmp
         assert "rests: paused" in project.harness("watch", "--once").out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
     """F-SAY, F-SRV-8: the form asks for the slot; without a choice, or for an unknown slot, nothing is sent."""
@@ -719,6 +723,7 @@ def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
         assert run.wait(240) == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_end_of_the_server_ends_no_run(tmp_path: Path) -> None:
     project = TaskListProject(tmp_path / "list", task("task-001", validation={"command": "test -f done.txt"}))
@@ -735,6 +740,7 @@ def test_the_end_of_the_server_ends_no_run(tmp_path: Path) -> None:
     assert project.raw["tasks"][0]["status"] == "completed"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_read_only_all_kinds_and_what_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project that needs a person is first; a project that is gone is a row that says so."""
@@ -782,6 +788,7 @@ def test_who_may_not_start_it_and_what_it_needs(tmp_path: Path) -> None:
     assert run_process([*HARNESS, "serve", "--link", "--port", "1"], cwd=empty, seconds=60).code == 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_port_that_is_taken_is_left_for_the_next(tmp_path: Path) -> None:
     project = task_list(tmp_path / "list")

@@ -742,6 +742,7 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
     assert not project.state["pending_escalation"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.scenario
 @pytest.mark.usefixtures("listed")  # its terminal
 def test_an_item_is_taken_back_with_a_key_after_a_typed_yes(tmp_path: Path) -> None:
