@@ -163,7 +163,7 @@ class CalcProject(FeatureListProject):
 
         This is for commands that only look, or that refuse at once: most of their price is the start of a process.
         """
-        words = self.command(*args, agent=agent)[len(HARNESS) :]
+        words = FeatureListProject.command(self, *args, agent=agent)[len(HARNESS) :]  # the network of this process
         with mock.patch.dict(os.environ, self.variables(environ), clear=True):
             return run_in_process(main, "harness", *words, cwd=cwd or self.root)
 
