@@ -102,7 +102,6 @@ def test_what_passed_at_the_adoption_is_protected(grown: CalcProject) -> None:
     assert grown.head == head
 
 
-@pytest.mark.exhaustive
 def test_nothing_that_exists_is_overwritten(grown: CalcProject) -> None:
     """C48."""
     kept = {
@@ -120,7 +119,6 @@ def test_nothing_that_exists_is_overwritten(grown: CalcProject) -> None:
     assert done.json["created"] == ["reset.sh"], "a .gitignore was there already"
 
 
-@pytest.mark.exhaustive
 def test_an_adoption_that_cannot_run_the_tests_is_resumed_by_the_same_command(grown: CalcProject) -> None:
     """UAH-003."""
     settings = (

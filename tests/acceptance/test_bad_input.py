@@ -217,18 +217,25 @@ def stripped(found: dict[str, str], keeps: tuple[str, ...] = ()) -> dict[str, st
 
 @pytest.mark.kept(
     "settings-missing",
+    "features-binary",
     "features-missing",
+    "features-no-test-file",
     "features-missing-dependency",
+    "state-broken",
     "state-a-list",
     "baseline-broken",
     "state-missing",
     "state-is-a-file",
+    "logs-are-a-file",
+    "init-missing",
     "init-not-executable",
     "no-git",
     "no-repository",
+    "unborn-branch",
     "merge-under-way",
     "stray-commit",
     "index-locked",
+    "agent-unknown",
     "feature-unknown",
     "settings-broken",
 )
@@ -238,7 +245,6 @@ def test_bad_input(calc: CalcProject, name: str) -> None:
     check(calc, CASES[name], by_a_process=name in BY_A_PROCESS)
 
 
-@pytest.mark.exhaustive
 def test_a_circle_changes_nothing_but_the_question(calc: CalcProject) -> None:
     calc.checked = False
     cyclic(calc)
@@ -268,7 +274,7 @@ SPECS: dict[str, Setup] = {
 }
 
 
-@pytest.mark.kept("blank", "binary")
+@pytest.mark.kept("empty", "blank", "binary")
 @pytest.mark.parametrize("setup", SPECS.values(), ids=SPECS.keys())
 def test_a_specification_that_is_none(bare: CalcProject, setup: Setup) -> None:
     bare.git("init", "-q", "-b", "main")

@@ -104,7 +104,7 @@ def stop_settling(calc: CalcProject) -> None:
     calc.git("push", "-q")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("the agent")
 @pytest.mark.parametrize("by", ["the harness", "the agent"])
 def test_a_commit_of_a_person_before_recovery_overtakes_the_session(calc: CalcProject, by: str) -> None:
     calc.environ["HARNESS_SANDBOX"] = "off"  # it plays somebody from outside

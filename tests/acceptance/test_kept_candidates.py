@@ -291,7 +291,6 @@ def test_what_breaks_more_than_a_rule_is_rejected_without_a_question(calc: CalcP
     assert asked(calc)["type"] == "claim_rejected"
 
 
-@pytest.mark.exhaustive
 def test_an_older_test_that_asserts_nothing_any_more_is_rejected_without_a_question(calc: CalcProject) -> None:
     """One of its two tests is emptied, and the other one stays as it was."""
     head = calc.accept(1)

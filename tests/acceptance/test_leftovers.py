@@ -36,7 +36,6 @@ def test_a_command_that_takes_no_checkout_clears_the_dead_one(calc: CalcProject,
     assert checkouts() == []
 
 
-@pytest.mark.exhaustive
 def test_all_of_ours_goes_out_of_a_feature_project_and_its_commits_stay(calc: CalcProject) -> None:
     """The person commits the removal of the plan from git; rolled-back work stays in its ref."""
     calc.accept(1)

@@ -10,7 +10,7 @@ from .test_backlog import expected, verdicts
 SIZE = 3  # one is honest, one needs a second try, one is taken back
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("task list-new")
 @pytest.mark.parametrize("how", ["new", "tracked", "tee"])
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda each: each.name)
 def test_a_log_in_the_folder_is_left_alone(tmp_path: Path, protocol: type[Backlog], how: str) -> None:

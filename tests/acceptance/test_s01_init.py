@@ -196,7 +196,7 @@ def test_b_the_repair_turn_is_enough(repository: CalcProject) -> None:
     calc.cross_cutting()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("cycle")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -174,7 +174,6 @@ def test_json_is_one_object(calc: CalcProject) -> None:
     assert ran.json["ok"] is True
 
 
-@pytest.mark.exhaustive
 def test_verify_reports_and_changes_nothing(after_one: CalcProject) -> None:
     """UAH-050, UAH-051."""
     before = after_one.fingerprint(without=(".git/index", ".harness/logs/events.jsonl"))

@@ -36,7 +36,6 @@ def two_features_done(calc: CalcProject) -> None:
     assert calc.state["next_prompt"] == "cleanup"
 
 
-@pytest.mark.exhaustive
 @each_seam
 def test_cleanup_comes_after_the_interval_and_once(calc: CalcProject) -> None:
     """UAH-168, UAH-181, UAH-182, UAH-241, UAH-321, UAH-322, UAH-323, UAH-325, UAH-326, UAH-514, UAH-547, C36, C47."""
@@ -103,7 +102,6 @@ def test_a_cleanup_that_makes_lint_worse_is_rolled_back(calc: CalcProject) -> No
         assert task in prompt.read_text()
 
 
-@pytest.mark.exhaustive
 def test_a_cleanup_that_makes_large_files_larger_is_rolled_back(calc: CalcProject) -> None:
     """UAH-325."""
     two_features_done(calc)

@@ -72,7 +72,6 @@ def test_a_to_d_older_tests_are_protected(calc: CalcProject, weakening: list[Ste
     assert named in ran.text
 
 
-@pytest.mark.exhaustive
 @each_seam
 def test_e_a_trivial_test_is_named(calc: CalcProject) -> None:
     """C54."""

@@ -31,7 +31,7 @@ def state_files(calc: CalcProject) -> dict[str, bytes]:
     return kept | {str(p): p.read_bytes() for p in sorted(checkpoints.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.kept("d-committed")
+@pytest.mark.kept("d-committed", "all-of-it")
 @pytest.mark.parametrize(("steps", "named"), TAMPERINGS.values(), ids=TAMPERINGS.keys())
 def test_a_false_claim_behind_edited_state(calc: CalcProject, steps: list[dict[str, object]], named: list[str]) -> None:
     """Nothing accepted, everything put back, told as CRITICAL, rolled back.

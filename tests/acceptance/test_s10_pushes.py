@@ -89,7 +89,6 @@ def test_a_push_that_got_through_is_told_of_with_its_ref(calc: CalcProject) -> N
     assert calc.passing() == []
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_rewritten_history_is_put_back(calc: CalcProject) -> None:
     """C04 UAH-468: `git commit --amend` of what was there before the session."""
@@ -146,7 +145,6 @@ def test_honest_commits_are_kept_and_pushed_once(calc: CalcProject) -> None:
     assert log.returncode == 0
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_no_commit_that_is_pushed_holds_what_the_harness_keeps(calc: CalcProject) -> None:
     """Transcripts and logs stay out of history, though the agent forced them in and took them out again."""

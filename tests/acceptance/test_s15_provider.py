@@ -85,7 +85,6 @@ def test_a_wait_that_outlasts_the_session_is_not_begun(calc: CalcProject) -> Non
     not_served(calc, start, reason="error")
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_c_overloaded_for_good_it_is_paused(calc: CalcProject) -> None:
     """UAH-375 C28 C35: one try and three more, then a pause that `harness resume` ends; nothing is rolled back."""
@@ -108,7 +107,6 @@ def test_c_overloaded_for_good_it_is_paused(calc: CalcProject) -> None:
     assert calc.passing() == [1]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_d_a_key_that_is_not_accepted(calc: CalcProject) -> None:
     """UAH-377, UAH-391, C28, C66: one try, and the person is told where to look."""

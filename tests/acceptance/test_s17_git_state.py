@@ -49,7 +49,6 @@ def test_c_a_detached_head_that_strands_nothing_is_left(calc: CalcProject) -> No
     assert calc.remote() == calc.head
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_d_a_detached_head_with_commits_of_its_own_is_refused(calc: CalcProject) -> None:
     """UAH-269 UAH-382 C25 S17: with the commands that keep them."""
@@ -109,7 +108,6 @@ def test_a_branch_without_a_commit_is_refused(calc: CalcProject) -> None:
 WIKI = {"docs/wiki.md": "Of a colleague.\n"}
 
 
-@pytest.mark.exhaustive
 def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: CalcProject) -> None:
     """UAH-308 UAH-380 C30 S17: their commit lies below ours, and the suite has run on the two together."""
     theirs = by_a_colleague(calc, WIKI)
@@ -129,7 +127,7 @@ def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: CalcProj
     assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
 
 
-@pytest.mark.kept("conflict")
+@pytest.mark.kept("conflict", "no report")
 @pytest.mark.scenario
 @pytest.mark.parametrize("clash", ["conflict", "no report", "regression"])
 def test_f_what_does_not_go_together_pauses_with_the_commit_kept(calc: CalcProject, clash: str) -> None:

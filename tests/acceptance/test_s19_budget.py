@@ -21,7 +21,6 @@ def test_a_no_session_starts_without_money_for_the_project(calc: CalcProject) ->
     refused(calc, "The budget is used up", "$200.00 of $200.00", code=9)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_b_a_session_that_is_too_dear_is_ended(calc: CalcProject) -> None:
     """UAH-161 UAH-276 UAH-398 UAH-415 UAH-416 UAH-419 C27 S19: at once, its work kept, a person is asked."""

@@ -113,7 +113,6 @@ def test_override_needs_a_yes_and_holds_until_it_is_taken_back(calc: CalcProject
     assert calc.passing() == [1]
 
 
-@pytest.mark.exhaustive
 def test_manual_verification_is_recorded_on_a_yes(calc: CalcProject) -> None:
     """UAH-062, UAH-063, C65."""
     no = answer(calc, "n\n", "manual-verify", "--feature", "1")
@@ -194,7 +193,6 @@ def test_takeback_asks_about_every_open_feature_that_passes(calc: CalcProject) -
     assert calc.passing() == [1, 2]
 
 
-@pytest.mark.exhaustive
 def test_abort_keeps_commits_logs_and_costs_and_resume_begins_anew(calc: CalcProject) -> None:
     """UAH-067, C39."""
     assert calc.run([turn(honest(1), usage(10, 5))]).code == 0

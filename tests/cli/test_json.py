@@ -77,7 +77,6 @@ def test_a_bad_option_is_one_object(kind: str, tmp_path: Path) -> None:
     one_object(ran, ok=False)
 
 
-@pytest.mark.kept("no project", "feature project", "damaged task list")
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_command_answers_with_one_object(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +88,7 @@ def test_every_command_answers_with_one_object(kind: str, tmp_path: Path, monkey
             one_object(run_in_process(main.main, "harness", *command, "--json", cwd=folder))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("15-feature project")
 @pytest.mark.scenario
 @pytest.mark.parametrize("kind", ["task list", "feature project"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -269,7 +269,6 @@ def written(path: Path, command: str, slices: int, **members: Any) -> LongTaskPr
     return found
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_long_task_is_worked_slice_after_slice_beside_other_projects(tmp_path: Path) -> None:
     """SC-FLEET-LTH: until it is proven, also by a supervisor that comes after one that was killed in a slice."""

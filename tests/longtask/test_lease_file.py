@@ -366,7 +366,6 @@ def begun(project: LongTaskProject, *words: str) -> "subprocess.Popen[bytes]":
     return running
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_row_06_a_run_that_was_suspended_past_its_lease_leaves_the_checkpoint_alone(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)

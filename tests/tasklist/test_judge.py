@@ -100,7 +100,6 @@ def test_a_run_in_the_folder_that_forges_its_own_check(tmp_path: Path) -> None:
     assert project.repo.head == head
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_folder_without_git_has_the_guard_too(tmp_path: Path) -> None:
     project = TaskListProject.at_noon(tmp_path / "list", task("a", validation={"command": "sh check.sh"}))

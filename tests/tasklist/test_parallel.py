@@ -257,7 +257,6 @@ def test_a_mend_begins_once_what_it_did_not_go_together_with_has_landed(tmp_path
     assert sorted(work.repo.read("list.txt").decode().split()) == ["a", "b"]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path) -> None:
     """SC-35: what is checked in v1 ends only once v2 checks what comes next; both verdicts count."""
@@ -276,7 +275,7 @@ def test_the_next_batch_is_verified_on_top_of_the_one_under_check(tmp_path: Path
     assert work.repo.git("for-each-ref", "refs/harness/batch") == ""
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("ahead")
 @pytest.mark.scenario
 @pytest.mark.parametrize("batches", ["one", "ahead"])
 def test_the_culprit_of_a_red_batch_is_found_and_the_others_land(tmp_path: Path, batches: str) -> None:
@@ -552,7 +551,6 @@ def _paid(work: TaskListProject) -> float:
     return sum(row["cost_usd"] or 0.0 for row in rows)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_several_at_work_go_over_the_budget_by_one_call_at_most(tmp_path: Path) -> None:
     """SC-42: what the others are about to spend is reserved; what is cut off for that is no attempt."""

@@ -57,7 +57,7 @@ def refs(work: TaskListProject, *folders: str) -> list[str]:
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.kept("lies")
+@pytest.mark.kept("hangs", "lies")
 @pytest.mark.scenario
 @pytest.mark.parametrize("fault", ["crashes", "hangs", "floods", "lies"])
 def test_what_one_agent_does_is_its_own_attempts_end_and_the_others_land(tmp_path: Path, fault: str) -> None:

@@ -162,7 +162,6 @@ def test_what_agents_read_is_counted_where_their_account_has_a_limit(tmp_path: P
 # ---- the machine: SC-40 ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
     host_may(agents=1)

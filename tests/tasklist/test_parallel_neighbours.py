@@ -140,7 +140,6 @@ def in_two_work_trees(path: Path, command: str) -> tuple[TaskListProject, TaskLi
     return found[0], found[1]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_judged_is_kept_whatever_a_neighbour_of_the_same_name_does_and_collects(tmp_path: Path) -> None:
     """The other list proves its own task, and ends, while this one is judged; then the repository is collected."""

@@ -324,7 +324,6 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
     assert {slot for _, slot in gates.begun[2:]} == {"w1"}
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path: Path) -> None:
     """F-RUN-2: the end of the run says so."""

@@ -110,7 +110,6 @@ def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolatio
     assert "line 1: 'grep -q done work.txt' is now 'exit 0'" in work.prompt("a", 1)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_an_agent_that_puts_its_forgery_right_is_heard(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", "sh check.sh"))
@@ -442,7 +441,6 @@ def begun(folder: Path) -> int:
     return int((folder / "begun").read_text())
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_pause_from_another_terminal_gives_the_task_back(tmp_path: Path) -> None:
     work = project(tmp_path, job("a", SLOW.partition("\n")[2]))
@@ -700,7 +698,11 @@ END
 """
 
 
-@pytest.mark.kept('del state["tasks"][1]-it was removed from harness-tasks.json; restored')
+@pytest.mark.kept(
+    'state["tasks"][1]["status"] = "completed"-it was marked as completed in harness-tasks.json, but is not proven',
+    'del state["tasks"][1]-it was removed from harness-tasks.json; restored',
+    'state["session_config"]["requires_red"] = "off"-session_config was changed while an agent was working',
+)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -778,6 +780,7 @@ DISORDER = [
 @pytest.mark.kept(
     "workers0-touch .git/index.lock .git/HEAD.lock .git/refs/heads/main.lock",
     "workers0-echo junk > .git/HEAD; echo junk > .git/index",
+    "workers0-git pack-refs --all; echo >> .git/packed-refs",
 )
 @pytest.mark.scenario
 @pytest.mark.parametrize("disorder", DISORDER)

@@ -123,7 +123,7 @@ def test_another_size_is_drawn_anew_and_a_small_one_has_fewer(listed: TaskListPr
     assert run.ended() == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.kept("2")
 @pytest.mark.scenario
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_answered_and_leaves_the_terminal_as_it_was(

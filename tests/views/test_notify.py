@@ -281,7 +281,6 @@ def test_what_was_being_sent_when_everything_died_is_not_sent_twice(listed: List
     assert "ended while sending" in listed.run("notify").text
 
 
-@pytest.mark.exhaustive
 @pytest.mark.scenario
 def test_a_dead_network_costs_the_run_nothing_and_a_hung_server_holds_nobody(listed: Listed) -> None:
     with socket.create_server(("127.0.0.1", 0)) as hung:

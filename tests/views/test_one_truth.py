@@ -410,7 +410,13 @@ def test_every_face_says_the_same(tmp_path: Path, situation: Situation) -> None:
 
 
 @pytest.mark.kept(
-    "list_given_up", "list_halted", "list_killed", "list_of_workers_at_work", "shop_paused", "shop_overruled"
+    "list_given_up",
+    "list_halted",
+    "list_killed",
+    "list_of_workers_at_work",
+    "shop_paused",
+    "shop_overruled",
+    "book_killed",
 )
 @pytest.mark.scenario
 @pytest.mark.parametrize("situation", LONGER, ids=named)
