@@ -30,7 +30,7 @@ def calc(tmp_path: Path, seam: Seam) -> Iterator[CalcProject]:
 
 @pytest.fixture(scope="session")
 def beginnings(tmp_path_factory: pytest.TempPathFactory) -> Beginnings:
-    """What scenarios begin with, made by the first test that asks for it."""
+    """Return the projects that scenarios start with. The first test that needs one creates it."""
     return Beginnings(tmp_path_factory.mktemp("beginnings"))
 
 
