@@ -556,6 +556,18 @@ def test_an_operation_under_way_has_a_name(name: str, words: str, repo: Repo) ->
     assert Git(repo.path).operation_under_way() == name
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no list of processes to prove it by")
+def test_a_ref_moves_although_a_killed_git_left_its_lock(repo: Repo) -> None:
+    git, ref, head = Git(repo.path), "refs/harness/place/p/v1", repo.head
+    for words in ((ref, head), (ref, None)):
+        left = repo.path / ".git" / f"{ref}.lock"
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.touch()
+        os.utime(left, (0, 0))
+        git.update_ref(*words)
+        assert (git.commit_of(ref), left.exists()) == (words[1], False)
+
+
 def test_status_sees_through_flags_and_names_odd_files(repo: Repo) -> None:
     odd = os.fsdecode(b"n\xff\n")
     repo.write(odd, "x").write("d/b", "flagged\n").git("update-index", "--assume-unchanged", "d/b")

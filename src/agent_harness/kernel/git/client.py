@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from agent_harness.errors import UnsafeTree
@@ -25,7 +25,7 @@ from agent_harness.kernel.git.batch import Batch
 from agent_harness.kernel.git.isolated import GitFailed, IsolatedView
 from agent_harness.kernel.git.locate import DETACHED, Commit, Head, PathChange, Pushed, Repository, Upstream
 from agent_harness.kernel.git.objects import ABSENT, AskGit, Objects, TreeEntry, checked_out, refs_in
-from agent_harness.kernel.git.operation_lock import OperationLock
+from agent_harness.kernel.git.operation_lock import OperationLock, without_left_locks
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
 """Author of the harness's private commits. If the user has no git identity, also the author of all other commits."""
@@ -38,6 +38,9 @@ ENTERING = frozenset(
     {"add", "checkout", "commit", "diff", "diff-files", "diff-index", "merge", "mv", "pull", "rebase"}
 ) | {*("reset", "restore", "revert", "rm", "stash", "status", "switch", "cherry-pick")}
 """Git commands that can enter submodules."""
+
+MOVING = frozenset({"symbolic-ref", "update-ref"})
+"""Git commands that write refs. A git process that was killed leaves the lock of its ref."""
 
 COMPARING = frozenset({"diff-tree"})
 """Git commands that compare stored objects. A setting in ``.gitmodules`` could make these commands skip submodules."""
@@ -107,10 +110,16 @@ class Git:
                 variables = {**settings.closed_submodules(view), **variables}
             if words[0] in COMPARING:
                 words = (words[0], "--ignore-submodules=none", *words[1:])
-            done = view.call(
-                *words, input=input, env=variables, check=check, timeout_seconds=timeout_seconds, cwd=str(self.root)
+            call = partial(
+                view.call,
+                *words,
+                input=input,
+                env=variables,
+                check=check,
+                timeout_seconds=timeout_seconds,
+                cwd=str(self.root),
             )
-        return done.stdout
+            return (without_left_locks(self.repository, call) if words[0] in MOVING else call()).stdout
 
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
         return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()

@@ -14,20 +14,22 @@ The harness removes such a lock only if no process has the lock open and no git 
 
 import hashlib
 import os
+import re
 import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from agent_harness.errors import LockBusy, UnsafeTree
 from agent_harness.kernel import owner
 from agent_harness.kernel.clock import scaled
-from agent_harness.kernel.git.isolated import own_folder
+from agent_harness.kernel.git.isolated import GitFailed, own_folder
 from agent_harness.kernel.git.locate import Repository
 from agent_harness.kernel.lock import await_lock as await_kernel_lock
 
@@ -43,6 +45,7 @@ PROCESSES = "/proc"
 LOCK_SECONDS = 60.0
 KEPT_INDEXES = 12
 LOCKING = "locking"
+LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 
 class StoredEntry(NamedTuple):
@@ -103,6 +106,21 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
     if found is None:
         return None
     return {entry.path: f"{entry.mode:o} {entry.oid}" for entry in found if entry.changed_at >= second}
+
+
+def without_left_locks(
+    repository: Repository, change: Callable[[], CompletedProcess[bytes]]
+) -> CompletedProcess[bytes]:
+    """Call ``change``. If an abandoned git lock blocks the change, move the lock away and call ``change`` again."""
+    try:
+        return change()
+    except GitFailed as error:
+        found = LOCKED.search(error.stderr)
+        if not found:
+            raise
+        own_folder(repository)
+        await_lock(repository, found[1])
+        return change()
 
 
 def await_lock(repository: Repository, lock: str) -> None:

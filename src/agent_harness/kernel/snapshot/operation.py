@@ -3,8 +3,7 @@
 import hashlib
 import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
@@ -15,14 +14,11 @@ from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.client import IDENTITY
 from agent_harness.kernel.git.isolated import IsolatedView, id_bytes
 from agent_harness.kernel.git.locate import branches_elsewhere, operation_under_way, text_of
-from agent_harness.kernel.git.operation_lock import OperationLock, await_lock, copy_index, stored_entries
+from agent_harness.kernel.git.operation_lock import OperationLock, copy_index, stored_entries
 from agent_harness.kernel.git.settings import values
 
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
 """Repository settings that convert a file's bytes for storage without running a program."""
-
-
-LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +158,7 @@ class Operation:
     def set_ref(self, ref: str, commit: str, *old: str) -> None:
         """Create or move a private ref. With ``old``, the ref must point to ``old`` or, if this is empty, not exist."""
         with self.room.locking(ref):
-            without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
+            self.git.run("update-ref", "--no-deref", ref, commit, *old)
 
     def own_copy(self, name: str) -> str:
         """Copy the repository's index, and return the copy's path."""
@@ -310,18 +306,6 @@ def branch_tip(git: Git, branch: str, now: Head) -> str | None:
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
-def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Call ``change``. If an abandoned git lock blocks the change, remove the lock and call ``change`` again."""
-    try:
-        change()
-    except GitFailed as error:
-        found = LOCKED.search(error.stderr)
-        if not found:
-            raise
-        await_lock(git.repository, found[1])
-        change()
-
-
 def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
@@ -331,6 +315,6 @@ def move_head(
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):
         if commit != expected or (not at_branch and now.branch != DETACHED):
             ref = branch if at_branch else "HEAD"
-            without_left_locks(git, lambda: git.update_ref(ref, commit, expected or ""))
+            git.update_ref(ref, commit, expected or "")
         if at_branch and now.branch != branch:
-            without_left_locks(git, lambda: git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch))
+            git.run("symbolic-ref", "-m", "agent-harness", "HEAD", branch)

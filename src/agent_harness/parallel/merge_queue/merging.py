@@ -257,7 +257,9 @@ class MergeQueue:
                 return  # it is verified on a head that there will not be
             if result == RED:
                 self._failures = {run.batch: str(found.get("output") or "")[-4000:], **self._failures}
-            self._say(f"Batch {batch.id}, {run.trial.prefix} of {len(batch.members)}: {' '.join([result, *failing])}")
+            why = f" ({found['message']})" if result == BROKEN and found.get("message") else ""
+            told = " ".join([result, *failing])
+            self._say(f"Batch {batch.id}, {run.trial.prefix} of {len(batch.members)}: {told}{why}")
             self._verified(batch.id, run.trial, result, failing)
         elif run.name == BASE:
             self._judge_base(run, result, failing)

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_harness.errors import ToolMissing, UnsafeTree
+from agent_harness.errors import HarnessError, ToolMissing, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.locate import operation_under_way
 from agent_harness.kernel.git.objects import ABSENT, TreeEntry, index_lines
@@ -125,7 +125,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
         raise _in_the_way(git, old, new, error) from None
     try:
         git.update_ref(branch, new, old, message="agent-harness: landed")
-    except GitFailed:
+    except HarnessError:  # also if another git command holds the branch's lock
         git.run("read-tree", "-m", "-u", new, old)
         raise
 
