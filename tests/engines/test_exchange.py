@@ -1,9 +1,11 @@
 """The exchange folder: made once by any number of processes, and nothing that others put there is run or followed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,18 @@ def test_of_several_that_come_first_all_have_the_same_whole_repository(shared: P
     assert {each.communicate()[0].strip() for each in racing} == {str(shared / f"{PROJECT}.git")}
     assert [each.name for each in shared.iterdir()] == [f"{PROJECT}.git"]
     assert Repo(shared / f"{PROJECT}.git", init=False).git("rev-parse", "--is-bare-repository").strip() == "true"
+
+
+def test_no_thread_sees_a_part_of_a_repository_that_another_one_creates(tmp_path: Path) -> None:
+    path = str(tmp_path / "project")
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(10):
+            made = [pool.submit(exchange.create_repository, path) for _ in range(4)]
+            while not all(each.done() for each in made):
+                assert not os.path.lexists(path) or Git(path).is_repository
+            assert [each.exception() for each in made] == [None] * 4
+            assert os.listdir(tmp_path) == ["project"]
+            shutil.rmtree(path)
 
 
 def test_a_hook_that_somebody_left_there_is_not_run(bundles: Bundles, tmp_path: Path) -> None:

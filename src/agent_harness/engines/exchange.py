@@ -43,7 +43,8 @@ def made(folder: str, project: str) -> str:
             hint=f"mkdir -p {shlex.quote(folder)}",
         )
     if not os.path.lexists(path):
-        _make(folder, path)
+        shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
+        create_repository(path, "--bare", *shared)
     try:
         _refuse_odd(path)
     except UnsafeTree as error:
@@ -53,13 +54,12 @@ def made(folder: str, project: str) -> str:
     return path
 
 
-def _make(folder: str, path: str) -> None:
-    """Create a bare repository under a temporary name, then rename the repository to ``path``."""
-    # so that readers never see a partial repository
-    new = f"{path}.{secrets.token_hex(8)}"
-    shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
+def create_repository(path: str, *options: str) -> None:
+    """Create a repository under a temporary name, then rename the repository to ``path``."""
+    # so that other threads and processes never see a partial repository
+    folder, new = os.path.dirname(path), f"{path}.{secrets.token_hex(8)}"
     try:
-        words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
+        words = ["git", "init", "-q", "--template=", *options, new]
         done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
         if done.exit_code != 0:
             told = f"cannot create a git repository at {path}: {done.ending}"

@@ -40,6 +40,7 @@ from temporalio.worker import (
 import agent_harness
 from agent_harness.engines import limits
 from agent_harness.engines.address import EngineAddress
+from agent_harness.engines.exchange import create_repository
 from agent_harness.engines.git_transport import JOBS, Bundles, JobRefused, RemoteAway, refs_of
 from agent_harness.engines.temporal import CARRY_OUT, PLAN_QUEUE, REFUSED, WORKER_LEFT, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
@@ -391,7 +392,10 @@ class JobTry:
         self._refuse_foreign()
         project = str(self._head["project"])
         root = os.path.join(self._terms.folder, project)
-        git = _stand_in(os.path.join(root, "project"))
+        if not os.path.isdir(own := os.path.join(root, "project")):
+            os.makedirs(root, mode=0o700, exist_ok=True)
+            create_repository(own)
+        git = Git(own)
         remote, refs = str(self._head["remote"]), refs_of(self._head)
         bundles = self._bundles = Bundles(git=git, remote=remote, project=project, refs=refs)
         self._wait_for_room()
@@ -546,18 +550,6 @@ def _spent(job: Job, folder: str) -> float:
 def _free(folder: str) -> int:
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
-
-
-def _stand_in(folder: str) -> Git:
-    """Return this machine's repository for the project, and create the repository if it is missing."""
-    if not os.path.isdir(os.path.join(folder, ".git")):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        made = process.run(
-            ["git", "init", "-q", folder], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
-        )
-        if made.exit_code != 0:
-            raise HarnessError(f"cannot create a git repository at {folder}: {made.ending}")
-    return Git(folder)
 
 
 def serve(terms: WorkerTerms) -> int:
