@@ -32,30 +32,29 @@ def _stop(event: Event, layout: TaskListLayout) -> Decision:
     except StateDamaged as error:
         told = Stops(layout).entry(key).get("damaged") is True
         return stop.decide_damaged(event, error, backup=store.backup_is_whole(layout), told=told)
+
+    def outcomes() -> int:
+        try:
+            return progress.outcomes(layout, state.session_count)
+        except (HarnessError, OSError):
+            return 0
+
+    def unproven() -> list[Task]:
+        from agent_harness.protocols.tasklist import proven
+
+        return proven.unproven(layout, state)
+
     made = stop.decide(
         event,
         state,
         stop.StopFacts(
             clock.now(),
-            outcomes=lambda: _outcomes(lambda: progress.outcomes(layout, state.session_count)),
+            outcomes=outcomes,
             count=lambda: Stops(layout).count(key, _as_call(event, state), limit_from(event.environ)),
-            unproven=lambda: _unproven(layout, state),
+            unproven=unproven,
         ),
     )
     return _finished(event, layout, made, state) if "finish" in made.effects else made
-
-
-def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    from agent_harness.protocols.tasklist import proven
-
-    return proven.unproven(layout, state)
-
-
-def _outcomes(ask: Callable[[], int]) -> int:
-    try:
-        return ask()
-    except (HarnessError, OSError):
-        return 0
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
@@ -147,13 +146,14 @@ def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: 
 
 def _as_call(event: Event, state: State) -> Call:
     from agent_harness.hooks import stop_limit
+    from agent_harness.kernel import clock
     from agent_harness.protocols.tasklist import selection
 
     return stop_limit.Call(
         selection.signature(state),
         stop_limit.digest(f"{event.flag('stop_hook_active')} {event.payload.get('last_assistant_message')}"),
         new_turn=event.flag("stop_hook_active") is False,
-        at=stop_limit.now(),
+        at=clock.now().timestamp(),
         started_at=stop_limit.process_start(),
     )
 

@@ -21,7 +21,7 @@ from agent_harness.kernel.json import JsonObject, edit, jsontext
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from agent_harness.hooks.places import Scope
 
@@ -40,11 +40,10 @@ SCRIPTS = {
 
 
 class HookClient:
-    __slots__ = ("events", "name", "place", "program")
+    __slots__ = ("events", "name", "place")
 
-    def __init__(self, name: str, program: str, events: tuple[str, ...], place: SettingsPlace) -> None:
+    def __init__(self, name: str, events: tuple[str, ...], place: SettingsPlace) -> None:
         self.name = name
-        self.program = program
         self.events = events
         self.place = place
 
@@ -59,10 +58,8 @@ def command(script: str) -> str:
     """Return the shell command that runs a hook script. The command does nothing if a needed file is missing."""
     if not sys.executable:
         raise Refused("The path of this Python is unknown", hint="harness hooks print")
-    path, python = (
-        shlex.quote(os.path.join(package_folder(), "agent_harness", "plugin", "hooks", script)),
-        shlex.quote(sys.executable),
-    )
+    path = shlex.quote(os.path.join(package_folder(), "agent_harness", "plugin", "hooks", script))
+    python = shlex.quote(sys.executable)
     return f'f={path}; p={python}; [ -f "$f" ] && [ -x "$p" ] || exit 0; exec "$p" -S -E "$f" {MARK}'
 
 
@@ -74,10 +71,8 @@ def groups(client: HookClient) -> dict[str, JsonObject]:
     return made
 
 
-CLAUDE_CODE = HookClient(
-    "claude-code", "claude", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), places.of_claude_code
-)
-CODEX = HookClient("codex", "codex", ("SessionStart", "Stop", "SubagentStop"), places.of_codex)
+CLAUDE_CODE = HookClient("claude-code", ("SessionStart", "Stop", "SubagentStop", "TeammateIdle"), places.of_claude_code)
+CODEX = HookClient("codex", ("SessionStart", "Stop", "SubagentStop"), places.of_codex)
 CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODEX)}
 
 
@@ -247,8 +242,11 @@ def snippet(client: str) -> str:
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
     for event, group in wanted.items():
-        found = _object(text, path)
-        listed = _events(found, path).get(event, [])
+        hooks = _object(text, path).get("hooks", {})
+        if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
+            told = f"{path} was not edited: its `hooks` member has an unexpected form"
+            raise Refused(told, hint="harness hooks print")
+        listed = hooks.get(event, [])
         own = [place for place, each in enumerate(listed) if _is_only_ours(each)]
         if own:  # in place: clients identify a hook by its position
             if listed[own[0]] != group:
@@ -315,13 +313,6 @@ def _object(text: str, path: str) -> JsonObject:
     return found
 
 
-def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    hooks = found.get("hooks", {})
-    if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
-        raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
-    return hooks
-
-
 # ---- the files
 
 
@@ -342,13 +333,6 @@ def _read(path: str) -> str | None:
     except UnicodeDecodeError:
         raise Refused(f"{path} was not edited: it is not valid UTF-8", hint="harness hooks print") from None
     return text if text.strip() else "{}\n"
-
-
-def _put_aside(kept: str) -> None:
-    with suppress(FileNotFoundError):
-        place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
-        # the present file is then saved as the original
-        os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
@@ -377,7 +361,10 @@ def _write(path: str, before: str | None, after: str) -> str | None:
         return kept if os.path.lexists(kept) else None
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if before is None or not any(True for _ in _places(_object(before, path))):
-        _put_aside(kept)
+        with suppress(FileNotFoundError):
+            place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
+            # the present file is then saved as the original
+            os.rename(kept, place)
     if before is None:
         files.replace(path, after, mode=0o600, follow=True)
         return None

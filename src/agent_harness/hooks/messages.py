@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from agent_harness.errors import StateDamaged
     from agent_harness.protocols.tasklist.records import State, Task
 
-__all__ = ["cut", "damaged", "halted", "shell_word", "stats_line", "status_line", "task_name"]
+__all__ = ["cut", "damaged", "halted", "shell_word", "status_line", "task_name"]
 
 TITLE = 200
 REASON = 2000
@@ -28,10 +28,6 @@ def status_line(state: State, next_task: Task | None) -> str:
     names = ("completed", "failed", "in_progress", "pending", "total")
     numbers = " ".join(f"{name}={found.get(name, 0)}" for name in names)
     return f"HARNESS: {numbers}" + (f" next={task_name(next_task)}" if next_task else "")
-
-
-def stats_line(state: State) -> str:
-    return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:

@@ -74,12 +74,9 @@ def _waiting(state: State) -> list[str]:
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
     if other is None:
         return []
-    owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))
+    told = map(other.get, ("owner", "started_at", "expires_at"))
+    owner, since, ends = (messages.cut(" ".join(each.split()), 100) if isinstance(each, str) else "?" for each in told)
     return [f"Another session is at work: {owner}, since {since}, until {ends}. Its tasks are not yours."]
-
-
-def _shown(value: object) -> str:
-    return messages.cut(" ".join(value.split()), 100) if isinstance(value, str) else "?"
 
 
 def _first_step(state: State) -> str:

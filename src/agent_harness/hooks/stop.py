@@ -148,7 +148,7 @@ def _by_hand(unproven: list[Task]) -> str:
 
 
 def _stats(state: State) -> str:
-    return f"STATS {messages.stats_line(state)}."
+    return f"STATS {' '.join(f'{name}={value}' for name, value in selection.stats(state).items())}."
 
 
 # ---- a subagent continues only while it owns a task itself
@@ -176,17 +176,15 @@ def decide_subagent(event: Event, state: State) -> Decision:
         return block("no identity", NO_IDENTITY.format(task=messages.task_name(under_way[0])))
     owners = identities if state.config.concurrent else [*identities, None]  # without an owner it counts
     own = next((task for task in under_way if task.claimed_by in owners), None)
-    return block("own task", _finish(own)) if own else allow("not the owner")
-
-
-def _finish(task: Task) -> str:
-    name = messages.shell_word(task.id)
+    if own is None:
+        return allow("not the owner")
+    name = messages.shell_word(own.id)
     reason = (
-        f"Your task is still in progress: {messages.task_name(task)}\n"
+        f"Your task is still in progress: {messages.task_name(own)}\n"
         f"Prove it with `harness task complete {name}`, or end it with "
         f'`harness task fail {name} --category TASK_EXEC "why"` or `harness task release {name} "why"`.'
     )
-    return messages.cut(reason, messages.REASON)
+    return block("own task", messages.cut(reason, messages.REASON))
 
 
 # ---- a teammate without a task takes the next one, one with a task finishes it

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-from agent_harness.kernel import clock
 from agent_harness.kernel.json import jsontext
 
 TYPE_CHECKING = False
@@ -204,7 +203,3 @@ def digest(text: str) -> str:
 
     raw = text.encode("utf-8", "surrogatepass")
     return f"{len(raw)}-{crc32(raw):08x}"
-
-
-def now() -> float:
-    return clock.now().timestamp()
