@@ -184,7 +184,11 @@ class CommandTurn(Turn):
                 self._running.stop(0.5)
             elif time.monotonic() >= until:
                 return None
-        return self._hand_out()
+        event = self._ready.popleft() if self._ready else None
+        if isinstance(event, Finished):
+            self._ended = True
+            self._forget_servers()
+        return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
         self._running.stop(grace_seconds)
@@ -258,13 +262,6 @@ class CommandTurn(Turn):
             else f"exited with status {code}"
         )
         return f"the agent's program {how}" + (f": {last[:300]}" if last else "")
-
-    def _hand_out(self) -> Event | None:
-        event = self._ready.popleft() if self._ready else None
-        if isinstance(event, Finished):
-            self._ended = True
-            self._forget_servers()
-        return event
 
 
 PATTERNS: tuple[str, ...] = (*REFUSED, *OVERLOADED, r"\brate[ _-]?limited\b")

@@ -58,7 +58,10 @@ def resolve(
     if found:
         return from_spec(CLIENTS[found], source=f"{found} on PATH")
     missing = f"No agent client found ({', '.join(CLIENTS)})"
-    raise _with_a_key(missing, environ) or UsageError(f"{missing}. Install one, or name a program", hint=_to_install())
+    first, *others = PACKAGES.values()
+    to_install = f"npm install -g {first} (or {', '.join(others)})"
+    hint = f"{to_install}, or: --agent 'command:python3 agent.py', or, without any: harness demo"
+    raise _with_a_key(missing, environ) or UsageError(f"{missing}. Install one, or name a program", hint=hint)
 
 
 def resolve_all(
@@ -136,8 +139,9 @@ def words_of(text: str) -> list[str]:
 def _class_of(kind: str, source: str, unknown: type[HarnessError]) -> Any:
     if kind not in KINDS:
         meant = _meant(kind)
-        text = f"{source}: unknown kind of agent {kind!r}; " + (f"did you mean {meant}?" if meant else _known())
-        raise unknown(text, hint=f"--agent {meant}" if meant else HINT)
+        *first, last = KINDS
+        told = f"did you mean {meant}?" if meant else f"it has the kinds {', '.join(first)} and {last}"
+        raise unknown(f"{source}: unknown kind of agent {kind!r}; {told}", hint=f"--agent {meant}" if meant else HINT)
     return getattr(_module_of(kind), KINDS[kind].partition(":")[2])
 
 
@@ -156,12 +160,6 @@ def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
     return UsageError(f"{missing}, but {key} is set, so the agent {spec} can be used", hint=f"--agent {spec}")
 
 
-def _to_install() -> str:
-    first, *others = PACKAGES.values()
-    others_too = f"(or {', '.join(others)})"
-    return f"npm install -g {first} {others_too}, or: --agent 'command:python3 agent.py', or, without any: harness demo"
-
-
 def _meant(kind: str) -> str | None:
     """Return the agent kind that the user probably meant, or None if no known name is similar."""
     from difflib import get_close_matches
@@ -170,8 +168,3 @@ def _meant(kind: str) -> str | None:
     word = kind.strip().lower().replace("_", "-")
     near = get_close_matches(word, [*KINDS, *by_program], 1, 0.75)
     return by_program.get(near[0], near[0]) if near else None
-
-
-def _known() -> str:
-    *first, last = KINDS
-    return f"it has the kinds {', '.join(first)} and {last}"

@@ -52,8 +52,11 @@ class TurnModel:
         self._tries = tries
         self._lost: list[Usage] = []
         self._name = f"{provider}/{model}"
+        kind = provider
+        if provider == "openai":  # most servers that imitate OpenAI's server support only the Chat API
+            kind = "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
         try:
-            self._model: Model = infer_model(f"{_kind(provider)}:{model}")
+            self._model: Model = infer_model(f"{kind}:{model}")
         except errors.UserError as error:
             raise Gone((Finished(ok=False, message=_one_line(error)),)) from error
         self._settings = _settings(provider)
@@ -135,13 +138,6 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
         cache_write_tokens=used.cache_write_tokens,
         model=model,
     )
-
-
-def _kind(provider: str) -> str:
-    # most servers that imitate OpenAI's server support only the Chat API
-    if provider == "openai":
-        return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
-    return provider
 
 
 CACHED: Mapping[str, bool] = {

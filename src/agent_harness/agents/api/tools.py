@@ -60,7 +60,15 @@ class Toolbox:
         longest = self._rules.shell_timeout_seconds
         seconds = min(max(1, int(given.get("timeout_seconds") or longest)), longest)
         try:
-            done = await asyncio.to_thread(self._run, command, float(seconds))
+            done = await asyncio.to_thread(
+                process.run,
+                command,
+                cwd=self._root,
+                env=self._environment,
+                timeout_seconds=float(seconds),
+                keep_bytes=SHOWN_BYTES,
+                stop=self._interrupted,
+            )
         except HarnessError as error:
             return ToolAnswer(error.message, is_error=True)
         text = done.output.decode("utf-8", "replace").rstrip("\n")
@@ -69,16 +77,6 @@ class Toolbox:
         if done.timed_out:
             return ToolAnswer(f"{text}\n[ended after {seconds} seconds]", is_error=True)
         return ToolAnswer(f"{text}\n[exit status {done.exit_code}]".lstrip("\n"), is_error=done.exit_code != 0)
-
-    def _run(self, command: str, seconds: float) -> process.Completed:
-        return process.run(
-            command,
-            cwd=self._root,
-            env=self._environment,
-            timeout_seconds=seconds,
-            keep_bytes=SHOWN_BYTES,
-            stop=self._interrupted,
-        )
 
     async def read(self, given: Json) -> ToolAnswer:
         path = self._path(given["path"])

@@ -78,12 +78,17 @@ def words(
     model = options.model(settings.model, brief, wins=settings.model_wins)
     # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
+    tools = brief.tools
+    shell = ["Bash"] if tools.shell_enabled and settings.permission_mode == "acceptEdits" else []
+    allowed = [*shell, *(f"mcp__{name}" for name in tools.mcp_servers), *settings.allowed_tools]
+    files = () if tools.filesystem_enabled else toolcheck.FILE_TOOLS
+    denied = [*AWAY, *files, *(() if tools.shell_enabled else ("Bash",)), *settings.denied_tools]
     chosen: list[tuple[str, str | None]] = [
         ("--permission-mode", settings.permission_mode),
         ("--model", model),
         ("--resume" if resumes else "--session-id", session),
-        ("--allowedTools", ",".join(_allowed(settings, brief)) or None),
-        ("--disallowedTools", ",".join(_denied(settings, brief))),
+        ("--allowedTools", ",".join(allowed) or None),
+        ("--disallowedTools", ",".join(denied)),
         ("--settings", json.dumps({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}})),
         ("--mcp-config", str(mcp_file) if mcp_file else None),
         ("--max-budget-usd", None if brief.budget_usd is None else f"{max(brief.budget_usd, 0.0001):.4f}"),
@@ -92,26 +97,12 @@ def words(
     return [settings.program, "-p", *STREAM, *ECHO, *given, "--strict-mcp-config"]
 
 
-def _allowed(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
-    shell = ["Bash"] if brief.tools.shell_enabled and settings.permission_mode == "acceptEdits" else []
-    return [*shell, *(f"mcp__{name}" for name in brief.tools.mcp_servers), *settings.allowed_tools]
-
-
-def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
-    files = () if brief.tools.filesystem_enabled else toolcheck.FILE_TOOLS
-    shell = () if brief.tools.shell_enabled else ("Bash",)
-    return [*AWAY, *files, *shell, *settings.denied_tools]
-
-
 def environment(brief: Brief) -> dict[str, str]:
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
-    limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
-    return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
-
-
-def _retries() -> str:
     told = os.environ.get(RETRIES, "")
-    return told if told.isdecimal() and int(told) <= MOST_RETRIES else str(MOST_RETRIES)
+    retries = told if told.isdecimal() and int(told) <= MOST_RETRIES else str(MOST_RETRIES)
+    limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: retries}
+    return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
 
 
 def account() -> str:

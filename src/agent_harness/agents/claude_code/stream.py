@@ -294,10 +294,6 @@ def _text(block: Record) -> Event | None:
     return Text(plain(text)) if isinstance(text, str) and text.strip() else None
 
 
-def _tool_call(block: Record) -> Event | None:
-    return event_from({"type": "tool_call", **{name: block.get(name) for name in ("name", "input", "id")}})
-
-
 def _tool_result(block: Record) -> Event:
     content = block.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
@@ -310,4 +306,9 @@ def _tool_result(block: Record) -> Event:
     )
 
 
-_SPOKEN: Mapping[str, Callable[[Record], Event | None]] = {"text": _text, "tool_use": _tool_call}
+_SPOKEN: Mapping[str, Callable[[Record], Event | None]] = {
+    "text": _text,
+    "tool_use": lambda block: event_from(
+        {"type": "tool_call", **{key: block.get(key) for key in ("name", "input", "id")}}
+    ),
+}

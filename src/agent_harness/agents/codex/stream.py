@@ -158,11 +158,6 @@ def _command_result(item: Item) -> Event:
     return _result(item, output if isinstance(output, str) else declined, item.get("exitCode") == 0)
 
 
-def _change_result(item: Item) -> Event:
-    done = item.get("status") == "completed"
-    return _result(item, f"{item.get('status')}: {', '.join(changed_paths(item))}", done)
-
-
 def _mcp_result(item: Item) -> Event:
     error, result = item.get("error"), item.get("result")
     message = error.get("message") if isinstance(error, dict) else None
@@ -191,7 +186,9 @@ _STARTED: Mapping[str, Callable[[Item], dict[str, Any]]] = {
 _COMPLETED: Mapping[str, Callable[[Item], Event | None]] = {
     "agentMessage": _message,
     "commandExecution": _command_result,
-    "fileChange": _change_result,
+    "fileChange": lambda item: _result(
+        item, f"{item.get('status')}: {', '.join(changed_paths(item))}", item.get("status") == "completed"
+    ),
     "mcpToolCall": _mcp_result,
     "dynamicToolCall": lambda item: _result(item, str(item.get("status")), item.get("success") is True),
     "collabAgentToolCall": lambda item: _result(item, str(item.get("status")), item.get("status") == "completed"),

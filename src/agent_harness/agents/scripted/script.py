@@ -78,7 +78,9 @@ class Verb:
         """Yield the problems of a verb's value. Each text continues the verb's name."""
         found = self.named(value)
         if found is None:
-            yield f": takes {self._form()}, not {one_line(value)}"
+            listed = f" or [{', '.join(self.positional)}]" if self.positional else ""
+            form = f"a mapping of {', '.join(self.keys)}{listed}" if self.keys else "no value"
+            yield f": takes {form}, not {one_line(value)}"
             return
         for key, one in found.items():
             if key not in self.keys:
@@ -100,12 +102,6 @@ class Verb:
         if self.positional and isinstance(value, list):
             return dict(zip(self.positional, value, strict=False)) if len(value) <= len(self.positional) else None
         return {self.short: value} if self.short is not None else None
-
-    def _form(self) -> str:
-        if not self.keys:
-            return "no value"
-        listed = f" or [{', '.join(self.positional)}]" if self.positional else ""
-        return f"a mapping of {', '.join(self.keys)}{listed}"
 
 
 _RUN = Verb(keys={"command": _text, "timeout_seconds": _number}, short="command", needs=("command",))

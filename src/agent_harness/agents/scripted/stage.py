@@ -261,10 +261,6 @@ def _forge(stage: Stage, given: Given) -> None:
     stage.prefix("VERIFY:PASS", f"Feature #{feature}")
 
 
-def _progress(stage: Stage, given: Given) -> None:
-    _append_to(stage, given.get("path", stage.options.progress), given["text"].rstrip("\n") + "\n")
-
-
 def _prompt_to(stage: Stage, given: Given) -> None:
     with stage.path(given["path"]).open("a", encoding="utf-8") as file:
         file.write(stage.occasion.prompt + "\n")
@@ -331,7 +327,9 @@ _VERBS: Mapping[str, Callable[[Stage, Given], object]] = {
     "claim": _claim,
     "evidence": _evidence,
     "forge": _forge,
-    "progress": _progress,
+    "progress": lambda stage, given: _append_to(
+        stage, given.get("path", stage.options.progress), given["text"].rstrip("\n") + "\n"
+    ),
     "commit": lambda stage, given: stage.run(f"git add -A && git commit -q -m {shlex.quote(given['message'])}"),
     "usage": lambda stage, given: stage.event({"type": "usage", **given}),
     "sleep": lambda stage, given: time.sleep(given["seconds"]),
