@@ -122,9 +122,7 @@ class LongTask:
         """Carry out an `lth` command with the options ``words``. Return the answer and the exit status."""
         module, name, kind = COMMANDS[command]
         given = (_loaded("options", kind)(words),) if kind else ()
-        return self._warned(command, *_loaded(module, name)(self.layout, *given))
-
-    def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
+        answer, code = _loaded(module, name)(self.layout, *given)
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []

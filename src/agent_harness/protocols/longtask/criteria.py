@@ -303,11 +303,7 @@ def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
     known = evidence.believed(verification.layout)
     said = next((each for each in about if each.says_failed or evidence.is_word_of(known, each)), None)
     latest = said or about[0]
-    shown = {
-        "type": latest.raw.get("type"),
-        "path": latest.raw.get("path"),
-        "criterionId": latest.criterion,
-    }
+    shown = {"type": latest.raw.get("type"), "path": latest.raw.get("path"), "criterionId": latest.criterion}
     if said is None:
         return _result("fail", f"only a worker recorded evidence, and a person must decide: {_WORD}", evidence=shown)
     if latest.says_failed:

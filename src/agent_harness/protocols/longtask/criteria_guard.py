@@ -69,8 +69,12 @@ class CriteriaGuard:
         self._may_change = task.policy.may_change
         self._standing = criteria.standing(layout)
         commands = criteria.commands(layout, task)
-        self._trees = {folder: _tree(layout, folder) for _, _, folder in commands}
-        self._guarded = [self._begun(*each) for each in commands if self._trees[each[2]] is not None]
+        trees = {folder: _tree(layout, folder) for _, _, folder in commands}
+        self._guarded = [
+            _Guarded(criterion=criterion, command=command, folder=folder, kept=kept_of(tree, command))
+            for criterion, command, folder in commands
+            if (tree := trees[folder]) is not None
+        ]
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
@@ -123,10 +127,6 @@ class CriteriaGuard:
             files.write_json(self._layout.inside(criteria.FILE), {"objections": kept})
         if (path := self._layout.outside(_KEPT)) and os.path.lexists(path):
             os.unlink(path)
-
-    def _begun(self, criterion: str, command: str, folder: str) -> _Guarded:
-        tree = self._trees[folder] or Tree((), lambda path: None)
-        return _Guarded(criterion=criterion, command=command, folder=folder, kept=kept_of(tree, command))
 
     def _objections(self, guarded: _Guarded) -> list[Objection]:
         tree = _tree(self._layout, guarded.folder)

@@ -30,8 +30,8 @@ def seconds_until(until: datetime, now: datetime) -> int:
     return max(0, -((now - until) // timedelta(seconds=1)))
 
 
-def _is(status: str) -> Callable[[Checkpoint, datetime], bool]:
-    return lambda checkpoint, now: checkpoint.status == status
+def _is(*statuses: str) -> Callable[[Checkpoint, datetime], bool]:
+    return lambda checkpoint, now: checkpoint.status in statuses
 
 
 def _asks_for_a_person(checkpoint: Checkpoint, now: datetime) -> bool:
@@ -51,10 +51,6 @@ def _is_closed(checkpoint: Checkpoint, now: datetime) -> bool:
     return checkpoint.status == "blocked" and until is not None and until > now
 
 
-def _is_ready(checkpoint: Checkpoint, now: datetime) -> bool:
-    return checkpoint.status in ("active", "paused")
-
-
 ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
     (_is("done"), "done", "task is complete"),
     (_is("needs-human"), "needs-human", "checkpoint requires human input"),
@@ -63,7 +59,7 @@ ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
     (_has_odd_window, "needs-human", "invalid blockedUntil"),
     (_is_closed, "wait", "blocked window has not reopened"),
     (_is("blocked"), "run", "blocked window reopened"),
-    (_is_ready, "run", "checkpoint status is {status}"),
+    (_is("active", "paused"), "run", "checkpoint status is {status}"),
 )
 """Decision table, with a condition, a decision and a reason in each row. The first row whose condition is true
 decides.

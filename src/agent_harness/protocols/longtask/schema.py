@@ -259,7 +259,9 @@ EVIDENCE_MANIFEST = _object(
 def misfits(value: object, table: JsonObject, path: str) -> list[str]:
     """Return one line for each value that does not match the schema."""
     if "anyOf" in table:
-        return _union(value, table["anyOf"], path)
+        found = [misfits(value, branch, path) for branch in table["anyOf"]]
+        told = "; ".join(each[0] for each in found if each)
+        return [f"{path} does not match any allowed schema: {told}"] if all(found) else []
     if "const" in table:
         fits = is_number(value) and value == table["const"]
         return [] if fits else [f"{path} must equal {shown(table['const'])}"]
@@ -300,13 +302,6 @@ _IS = {
     "array": lambda value: isinstance(value, list),
     "null": lambda value: value is None,
 }
-
-
-def _union(value: object, branches: list[JsonObject], path: str) -> list[str]:
-    found = [misfits(value, branch, path) for branch in branches]
-    if not all(found):
-        return []
-    return [f"{path} does not match any allowed schema: {'; '.join(each[0] for each in found)}"]
 
 
 def _members(value: JsonObject, table: JsonObject, path: str) -> list[str]:

@@ -91,7 +91,14 @@ def config_name(worker: str) -> str:
 
 def is_runnable(worker: str) -> bool:
     """Return True if `lth run` can start the agent with the canonical name ``worker``."""
-    return worker in _PLANNERS or _is_agent(worker)
+    if worker in _PLANNERS:
+        return True
+    kind = worker.partition(":")[0]
+    if not kind or kind in (DIRECT, "manual-review"):
+        return False
+    from agent_harness.agents import registry
+
+    return kind in registry.KINDS
 
 
 def spends(worker: str) -> bool:
@@ -224,15 +231,6 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
     "claude-code": _claude,
     "local-command": _local,
 }
-
-
-def _is_agent(worker: str) -> bool:
-    kind = worker.partition(":")[0]
-    if not kind or kind in (DIRECT, "manual-review"):
-        return False
-    from agent_harness.agents import registry
-
-    return kind in registry.KINDS
 
 
 def _folder(worker: str, config: RecordView, task: Contract, options: RunOptions) -> str:

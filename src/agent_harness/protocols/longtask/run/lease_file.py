@@ -90,7 +90,10 @@ class RunLease:
     def acquire(self) -> Held | None:
         """Take the lease and return None. If another run has the lease, return that run's lease."""
         with self._directory():
-            self._sweep()
+            for name in os.listdir(self.layout.root):
+                if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
+                    with suppress(OSError):
+                        delete(os.path.join(self.layout.root, name))
             found = look(self.layout, self._now())
             if found is not None:
                 if found.held:
@@ -219,13 +222,6 @@ class RunLease:
         except (OSError, ValueError):
             return False
         return isinstance(record, dict) and record.get("token") == self.token
-
-    def _sweep(self) -> None:
-        # the caller must hold the directory lock
-        for name in os.listdir(self.layout.root):
-            if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
-                with suppress(OSError):
-                    delete(os.path.join(self.layout.root, name))
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:

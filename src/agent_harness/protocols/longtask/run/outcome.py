@@ -48,11 +48,6 @@ MANUAL_LEFT = "only manual criteria are left"
 NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
-def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if the agent changed the progress in the checkpoint."""
-    return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
-
-
 def output_item(ran: Ran, path: str) -> JsonObject:
     item: JsonObject = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
     return {**item, "exitCode": ran.exit_code} if ran.exit_code else item
@@ -67,7 +62,7 @@ def finalize_success(
     """Update the checkpoint after an agent's success. Return True if the agent wrote progress itself."""
     # the caller has verified any claim of `done`
     raw, worker = change.checkpoint.raw, ran.plan.worker
-    kept = authored(before, change.checkpoint)
+    kept = any((before.raw.get(name) or None) != (raw.get(name) or None) for name in _AUTHORED)
     evidence.add(change, *items)
     if kept:
         reason = "fallback evidence recorded" if fallback else "worker output recorded"

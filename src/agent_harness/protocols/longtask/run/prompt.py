@@ -42,7 +42,13 @@ def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, re
         reads_only = _preferred_reads_only(task)
     sections = [
         [_OPENING, *_RULES, _READS_ONLY if reads_only else _WRITES],
-        _facts(task, checkpoint, layout),
+        [
+            f"Task directory: {layout.root}",
+            f"Task: {task.title}",
+            f"Objective: {task.objective}",
+            f"Current phase: {checkpoint.phase or 'unspecified'}",
+            f"Next step: {checkpoint.next_step}",
+        ],
         _titled("Success criteria:", map(_criterion, task.criteria)),
         _titled("Hard constraints:", (_constraint(each) for each in task.constraints if each.type != "soft")),
         _titled("Key context:", _context(task)),
@@ -67,16 +73,6 @@ _EXPECTATIONS = (
     "- Capture the output that supports each claim below evidence/.",
     "- Link evidence to the success criterion that it proves.",
 )
-
-
-def _facts(task: Contract, checkpoint: Checkpoint, layout: LongTaskLayout) -> list[str]:
-    return [
-        f"Task directory: {layout.root}",
-        f"Task: {task.title}",
-        f"Objective: {task.objective}",
-        f"Current phase: {checkpoint.phase or 'unspecified'}",
-        f"Next step: {checkpoint.next_step}",
-    ]
 
 
 def _titled(title: str, lines: Iterable[str]) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.longtask.layout import LongTaskLayout
     from agent_harness.protocols.longtask.options import RunOptions
     from agent_harness.protocols.longtask.run.agent_slot import SliceSlot
-    from agent_harness.protocols.longtask.run.lease_file import Held, RunLease
+    from agent_harness.protocols.longtask.run.lease_file import RunLease
     from agent_harness.supervision.interruption import Stop
 
     Answer = tuple[JsonObject, int]
@@ -59,7 +59,9 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
     with watched(told=STOPPING) as interruption, interruption.held(), lock, SliceSlot(layout.root) as agent_slot:
         held = lock.acquire()
         if held:
-            return _held(held, claim.look(layout, task, checkpoint, store.now()).checkpoint), 0
+            seen = claim.look(layout, task, checkpoint, store.now()).checkpoint
+            found = SchedulingDecision("wait", "task lock is active", held.wait_seconds)
+            return {**_head(found, seen), "worker": None, "lock": held.info}, 0
         lock.keep()
         recovery.clear_away(layout, lock.retired)
         if os.path.isdir(layout.verdicts):
@@ -98,11 +100,6 @@ def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
         log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because of --worker")
-
-
-def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
-    found = SchedulingDecision("wait", "task lock is active", held.wait_seconds)
-    return {**_head(found, checkpoint), "worker": None, "lock": held.info}
 
 
 # ---- before the worker starts

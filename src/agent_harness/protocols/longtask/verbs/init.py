@@ -115,7 +115,10 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
     _refuse_existing(layout, force=force)
     _refuse_running(layout)
     if not os.path.lexists(layout.task) and not os.path.lexists(layout.checkpoint):
-        _forget_earlier(layout)
+        from agent_harness.kernel import trusted_state
+
+        if aside := trusted_state.set_aside(layout.task, layout.root):
+            log.tell(f"lth: the state of an earlier task in this folder was moved to {aside}")
     for folder in (layout.root, layout.runs, layout.artifacts, layout.evidence):
         try:
             os.makedirs(folder, exist_ok=True)
@@ -133,13 +136,6 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
             files.replace(path, each)
         evidence.accept_contract(layout, None)
         log.begin_anew(layout)
-
-
-def _forget_earlier(layout: LongTaskLayout) -> None:
-    from agent_harness.kernel import trusted_state
-
-    if aside := trusted_state.set_aside(layout.task, layout.root):
-        log.tell(f"lth: the state of an earlier task in this folder was moved to {aside}")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:

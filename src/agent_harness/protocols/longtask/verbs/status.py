@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 def status(layout: LongTaskLayout) -> tuple[str, int]:
     """Return the text of ``lth status`` and the exit status."""
+    from agent_harness.session import now
+
     store = LongTaskStore(layout)
     task, held = store.load()
     items, _ = evidence.everything(layout, held)
@@ -35,10 +37,12 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
     found = claim.look(layout, task, held, store.now())
     checkpoint = found.checkpoint
     working = lease_of(store) == "held" and recovery.is_unfinished(events)
+    word = _word(layout, task, checkpoint)
+    proof = f"{word['grade']}: {word['basis']}" if word.get("grade") else "a person's word"
     rows = [
         ("task", f"{task.id}: {task.title}"),
         ("status", checkpoint.status + (f" ({checkpoint.phase})" if checkpoint.phase else "")),
-        *_proof(layout, task, checkpoint),
+        *([("proof", proof)] if word else []),
         ("due", _due(found)),
         ("next run", _rollback_point(store, found, events)),
         *([] if checkpoint.status == "done" else [("next step", checkpoint.next_step)]),
@@ -48,26 +52,14 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
         ("usage", _usage(log.total_usage(events), working=working)),
         ("last event", _event(events[-1]) if events else "none"),
         ("lease", _lease(store)),
-        *_now(layout),
+        *(("now", each.line()) for each in now.read(layout.home())),
     ]
     return "\n".join(f"{name + ':':<12}{one_line(text)}" for name, text in rows), 0
-
-
-def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    found = _word(layout, task, checkpoint)
-    said = f"{found['grade']}: {found['basis']}" if found.get("grade") else "a person's word"
-    return [("proof", said)] if found else []
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
-
-
-def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    from agent_harness.session import now
-
-    return [("now", each.line()) for each in now.read(layout.home())]
 
 
 def explain(layout: LongTaskLayout) -> None:
