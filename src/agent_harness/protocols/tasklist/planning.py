@@ -215,10 +215,7 @@ def new_task(
     *,
     priority: str | None = None,
     depends_on: list[str] | None = None,
-    max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     validation: str | None = None,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-    cleanup: str | None = None,
 ) -> JsonObject:
     """Return a pending task that has every member of the task format."""
     return {
@@ -228,13 +225,10 @@ def new_task(
         "priority": priority or "P1",
         "depends_on": depends_on or [],
         "attempts": 0,
-        "max_attempts": max_attempts,
+        "max_attempts": DEFAULT_MAX_ATTEMPTS,
         "started_at_commit": None,
-        "validation": {
-            "command": validation,
-            "timeout_seconds": int(timeout_seconds) if timeout_seconds == int(timeout_seconds) else timeout_seconds,
-        },
-        "on_failure": {"cleanup": cleanup},
+        "validation": {"command": validation, "timeout_seconds": int(DEFAULT_TIMEOUT_SECONDS)},
+        "on_failure": {"cleanup": None},
         "error_log": [],
         "checkpoints": [],
         "completed_at": None,

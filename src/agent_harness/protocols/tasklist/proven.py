@@ -387,10 +387,6 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
     return True
 
 
-def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    note_claim(layout, task, passed=record)
-
-
 def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
     home = _home(layout, make=True)
     if home:

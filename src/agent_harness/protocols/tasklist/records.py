@@ -81,10 +81,6 @@ def _command_of(value: object, name: str = "command") -> str | None:
     return found if isinstance(found, str) and found.strip() else None
 
 
-def _finished_steps(value: object) -> list[FinishedStep]:
-    return [FinishedStep(each) for each in objects_in(value)]
-
-
 class FinishedStep:
     __slots__ = ("attempt", "record", "step")
 
@@ -114,7 +110,7 @@ class Task:
     error_log = member("error_log", texts)
     rescues = member("rescues", texts)
     proof = member("proof", members_of)
-    checkpoints = member("checkpoints", _finished_steps)
+    checkpoints = member("checkpoints", lambda found: [FinishedStep(each) for each in objects_in(found)])
     completed_commit = member("completed_commit", _text)
     failed_at = member("failed_at", clock.parse)
     worktree = member("worktree", _text)

@@ -149,7 +149,9 @@ def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
         seconds = DEFAULT_LEASE_SECONDS if said.kind == "Starting" else 1.0
         task.raw["status"] = "pending"
         lifecycle.start(task, owner="unknown", token="", at=at, lease_seconds=seconds)
-        _find_base(task, said)
+        _, found, base = said.text.rpartition("(base=")
+        if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
+            task.raw["started_at_commit"] = base.rstrip(")")
         return True
     return False
 
@@ -157,10 +159,3 @@ def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
 def _is_later(task: Task, said: LogLine) -> bool:
     known, at = task.failed_at, said.time
     return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
-
-
-def _find_base(task: Task, said: LogLine) -> None:
-    """Copy the base commit from a "Starting" log line into the task, for the recovery."""
-    _, found, base = said.text.rpartition("(base=")
-    if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
-        task.raw["started_at_commit"] = base.rstrip(")")

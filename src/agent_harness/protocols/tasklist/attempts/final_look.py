@@ -69,7 +69,7 @@ def look(
             continue
         for task in tasks:
             later = order[[each.id for each in order].index(task.id) + 1 :]
-            if head and not _passed_then(place, task, check):
+            if head and not (task.completed_commit and place.runs(check, task.completed_commit).accepted):
                 caller.store.note(
                     "WARN", f"the check does not pass on the task's own commit: {check.command}", task=task.id
                 )
@@ -77,11 +77,6 @@ def look(
             _open_again(caller, task, _breaker(place, later, check) if head else None, head, ran)
             found.append(task.id)
     return found
-
-
-def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the check passes on the commit with which the task was completed."""
-    return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":

@@ -187,7 +187,6 @@ def _finalize(caller: "Caller", git: Git, found: Reversal) -> None:
 
 def _carry_out(caller: "Caller", change: "TaskListChange", git: Git, found: Reversal) -> None:
     task = caller.find(change.state, found.item)
-
     checked = proven.checked(caller.layout).get(task.id)
 
     def follow() -> None:

@@ -297,15 +297,18 @@ def _outcome(
     caller: "Caller", task: "Task", work: "AttemptWork | None", verdict: Verdict, sandbox: SandboxSettings
 ) -> ValidationRun:
     reasons = [finding.message for finding in verdict.reasons]
-    broken = next((each.run.output for each in verdict.steps if each.step == EARLIER and each.run), None)
     output = verdict.output if verdict.proof else "".join(f"{reason}\n" for reason in reasons)
+    printed = next((each.run.output for each in verdict.steps if each.step == EARLIER and each.run), output)
     findings = [*verdict.findings, *([_own_files(work)] if work and work.kept and verdict.accepted else [])]
+    path = caller.layout.validation_log(task.id, task.attempts + 1)
+    files.own_place(path, caller.layout.root)
+    files.replace(path, printed)
     return ValidationRun(
         result="TIMEOUT" if verdict.timed_out else "PASS" if verdict.accepted else "FAIL",
         exit=verdict.exit_code,
         seconds=round(verdict.seconds, 3),
-        tail=tail_of(output if broken is None else broken),
-        log=_write_log(caller, task, output if broken is None else broken),
+        tail=tail_of(printed),
+        log=path,
         where=verdict.where,
         red_before=verdict.red_before,
         findings=[finding.as_record() for finding in findings],
@@ -350,14 +353,7 @@ def _record_pass(caller: "Caller", task: "Task", work: "AttemptWork", ran: Valid
         "seconds": round(ran.proof_seconds, 3),
     }
     record |= {"where": ran.where, "red_before": ran.red_before, "grade": ran.grade, "basis": ran.basis}
-    proven.note_pass(caller.layout, task, record)
-
-
-def _write_log(caller: "Caller", task: "Task", output: str) -> str:
-    path = caller.layout.validation_log(task.id, task.attempts + 1)
-    files.own_place(path, caller.layout.root)
-    files.replace(path, output)
-    return path
+    proven.note_claim(caller.layout, task, passed=record)
 
 
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:

@@ -174,6 +174,9 @@ def on_record(
     began = task.claimed_at
     place = place_of(caller)
     last = ledger.last_about(path, task.id) if known.word else None
+    basis = proof.basis
+    if proof.grade == UNCHANGED and known.word:
+        basis = f"{proof.basis}; a person said that it is done"
     line = ClaimVerdict(
         id=number,
         item=task.id,
@@ -194,8 +197,8 @@ def on_record(
         steps=_steps(caller, task, proof),
         isolation=proof.summary.get("where"),
         sandbox=proof.ran.sandbox if proof.ran else None,
-        grade=_grade(proof) if passed else None,
-        basis=_basis(proof, known) if passed else None,
+        grade=(CHECKED if proof.grade == UNCHANGED else proof.grade) if passed else None,
+        basis=basis if passed else None,
         tools={"git": place.git.text("version").split()[2]} if place else {},
         cost_usd=known.cost_usd,
         seconds=round(max(0.0, (caller.store.now() - began).total_seconds()), 1) if began else None,
@@ -238,16 +241,6 @@ def word_of_file(
         isolation=ran.where if ran else None,
         sandbox=ran.sandbox if ran else None,
     )
-
-
-def _grade(proof: JudgedAttempt) -> str | None:
-    return CHECKED if proof.grade == UNCHANGED else proof.grade
-
-
-def _basis(proof: JudgedAttempt, known: AttemptFacts) -> str | None:
-    if proof.grade != UNCHANGED:
-        return proof.basis
-    return f"{proof.basis}; a person said that it is done" if known.word else proof.basis
 
 
 def _codes(ran: ValidationRun | None) -> tuple[str, ...]:
@@ -453,10 +446,7 @@ def _refuse(
 
 
 def _parked(caller: "Caller", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    question = {
-        "kind": UNCHANGED,
-        "message": f"{task.id}: {ASKS_IF_DONE}",
-    }
+    question = {"kind": UNCHANGED, "message": f"{task.id}: {ASKS_IF_DONE}"}
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
     close_attempt.failed(caller, task, failure)
     told = f"{task.id} waits for your decision: {ran.basis}"

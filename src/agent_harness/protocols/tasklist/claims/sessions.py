@@ -14,7 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.protocols.tasklist.claims.caller import Caller
-    from agent_harness.protocols.tasklist.records import State
     from agent_harness.protocols.tasklist.store import TaskListChange
     from agent_harness.session.project_view import AskedQuestion
 
@@ -164,12 +163,6 @@ def pause(caller: Caller, why: str = "", *, by: str | None = None) -> JsonObject
     return {"paused": True}
 
 
-def _is_waiting(shown: AskedQuestion, state: State) -> bool:
-    from agent_harness.protocols.tasklist.reader import asked_questions  # `session end` need not load it
-
-    return shown in asked_questions(state)
-
-
 def _person(by: str | None) -> str:
     return f"a person (by: {by})" if by else "a person"
 
@@ -187,8 +180,11 @@ def resume(caller: Caller, *, by: str | None = None, shown: AskedQuestion | None
 
     def act(change: TaskListChange) -> JsonObject | None:
         found = change.state.halt
-        if shown is not None and not _is_waiting(shown, change.state):
-            raise Superseded("The question that you answered is no longer open", hint="harness status")
+        if shown is not None:
+            from agent_harness.protocols.tasklist.reader import asked_questions  # `session end` need not load it
+
+            if shown not in asked_questions(change.state):
+                raise Superseded("The question that you answered is no longer open", hint="harness status")
         if found is not None:
             change.state.raw["halt"] = None
             change.touch()
