@@ -104,7 +104,10 @@ class LongTaskSource:
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":
-                found.append(_begun(row, len(found) + 1, self._id))
+                began, agent = text(row.get("at")), text(row.get("worker"))
+                found.append(
+                    PastSession(number=len(found) + 1, item=self._id, outcome="not ended", started=began, agent=agent)
+                )
             elif row.get("type") in log.ENDS and found and found[-1].ended is None:
                 found[-1] = _ended(found[-1], row)
         return tuple(found)
@@ -117,16 +120,6 @@ class LongTaskSource:
 
 LOOKS = "lth status ."
 _STATES = {"done": project_view.PROVEN, "needs-human": project_view.NEEDS_YOU, "blocked": project_view.BLOCKED}
-
-
-def _begun(row: JsonObject, number: int, item: str) -> PastSession:
-    return PastSession(
-        number=number,
-        item=item,
-        outcome="not ended",
-        started=text(row.get("at")),
-        agent=text(row.get("worker")),
-    )
 
 
 def _ended(begun: PastSession, row: JsonObject) -> PastSession:

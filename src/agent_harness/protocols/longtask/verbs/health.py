@@ -86,8 +86,10 @@ def _checks(
     if not chain.whole:
         yield _check("verdicts", "fail", chain.sentence)
     yield _scheduler(task)
-    preferred, allowed, fallback = _workers(task)
-    named = [each for each in (preferred, *allowed) if each]
+    policy = task.policy
+    preferred = adapters.normalised(policy.preferred) if policy.preferred else None
+    fallback = adapters.normalised(policy.fallback) if policy.fallback else None
+    named = [each for each in (preferred, *map(adapters.normalised, policy.allowed)) if each]
     if scheduler_of(task) == "openclaw-cron" or adapters.DIRECT in named:
         yield _program("openclaw-cli", "openclaw")
     if "codex-cli" in named:
@@ -104,15 +106,6 @@ def _checks(
     if sandboxed and fallback and fallback != "codex-cli" and adapters.is_runnable(fallback):
         text = f"codex-cli is read-only, but its fallback {fallback} runs without this sandbox"
         yield _check("fallback-sandbox", "warn", text, worker=fallback)
-
-
-def _workers(task: Contract) -> tuple[str | None, list[str], str | None]:
-    preferred, fallback = task.policy.preferred, task.policy.fallback
-    return (
-        adapters.normalised(preferred) if preferred else None,
-        [adapters.normalised(each) for each in task.policy.allowed],
-        adapters.normalised(fallback) if fallback else None,
-    )
 
 
 def _scheduler(task: Contract) -> JsonObject:
