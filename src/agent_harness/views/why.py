@@ -128,8 +128,10 @@ def item_of(view: ProjectView, named: str | None) -> Item:
     like = (each for each in view.items if each.id.lower() in (wanted.lower(), short))
     if found := next(exact, None) or next(like, None):
         return found
+    from difflib import get_close_matches
+
     known = [each.id for each in view.items]
-    near = _nearest(wanted, known)
+    near = next(iter(get_close_matches(wanted, known, 1, 0.6)), "")
     meant = f" Did you mean '{near}'?" if near else f" Known: {', '.join(known[:10])}{', ...' if known[10:] else ''}."
     raise UsageError(f"No item '{named}' in this project.{meant}", hint=f"harness why {quoted(near or known[0])}")
 
@@ -139,13 +141,6 @@ BEGIN = {
     "tasklist": 'harness add "Add a limit" --validate "pytest -q"',
     "longtask": "lth validate .",
 }
-
-
-def _nearest(wanted: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    found = get_close_matches(wanted, known, 1, 0.6)
-    return found[0] if found else ""
 
 
 # ---- the answer
@@ -163,7 +158,8 @@ def explain(
     from agent_harness.kernel.redact import redact
 
     claims, sessions = history or histories(view, item.id)[item.id]
-    proof = _proving(item, claims)
+    is_done = item.state in project_view.DONE
+    proof = next((each for each in reversed(claims) if is_done and each.accepted), None)
     if moved is None:
         moved = commits_moved(view.path, [proof] if proof else [])
     asked = view.asked_of(item)
@@ -203,12 +199,6 @@ def histories(view: ProjectView, *items: str | None) -> dict[str | None, History
         if session.item in found:
             found[session.item][1].append(session)
     return found
-
-
-def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    if item.state not in project_view.DONE:
-        return None
-    return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
@@ -340,14 +330,16 @@ def checks(
     if view.kind == "longtask" or not line or not line.commit:
         for step in commands:
             folder = item.folders.get(step.name or "") or item.folder or root
-            yield {"command": f"{_entered(folder, root)}{_one_command(str(step.command))}", "must": "pass"}
+            entered = "" if os.path.realpath(folder) == os.path.realpath(root) else f"cd {quoted(folder)} && "
+            yield {"command": f"{entered}{_one_command(str(step.command))}", "must": "pass"}
         return
     if not commands:
         return
     top = _top(item.folder or root)
     if top is None:
         return
-    place = _free(os.path.join(os.path.dirname(top), f"check-{_plain(item.id)}"))
+    plain = "".join(each if each.isalnum() or each in "-_" else "-" for each in item.id)[:40].strip("-") or "item"
+    place = _free(os.path.join(os.path.dirname(top), f"check-{plain}"))
     shown = quoted(os.path.relpath(place, root))
     inside = os.path.relpath(item.folder or root, top)
     command = f"{_imports(top, inside)}{_one_command(str(commands[0].command))}"
@@ -381,10 +373,6 @@ def _one_command(command: str) -> str:
     return command if simple else f"sh -c {quoted(command)}"
 
 
-def _entered(folder: str, root: str) -> str:
-    return "" if os.path.realpath(folder) == os.path.realpath(root) else f"cd {quoted(folder)} && "
-
-
 def _top(folder: str) -> str | None:
     """Return the top folder of the work tree that contains ``folder``, or None without a work tree."""
     here = os.path.realpath(folder)
@@ -400,10 +388,6 @@ def _free(place: str) -> str:
     while os.path.lexists(found):
         found, number = f"{place}-{number}", number + 1
     return found
-
-
-def _plain(name: str) -> str:
-    return "".join(each if each.isalnum() or each in "-_" else "-" for each in name)[:40].strip("-") or "item"
 
 
 def _linked(top: str) -> list[str]:
@@ -625,16 +609,13 @@ def _story_lines(found: JsonObject) -> list[str]:
         kept = []
         if each["verdict"] != "accepted":
             if each["kept_as"] and each["rolled_back"] != after:  # once for each session, with its last claim
-                kept.append(f"{shown_reason(each['kept_as'])}, kept: harness diff {_diff_word(found, each)}")
+                ref = quoted(str(each["rolled_back"]).removeprefix("refs/harness/"))
+                named = ref if found["kind"] == "tasklist" else each["session"]
+                kept.append(f"{shown_reason(each['kept_as'])}, kept: harness diff {named}")
             name = quoted(str(found["item"]))
             kept += [f"output: harness why {name} --output {each['n']}"] if each["outputs"] else []
         rows += [f"     {'   '.join(kept)}"] if kept else []
     return [_row("" if number else "story", each) for number, each in enumerate(rows)]
-
-
-def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
-    return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 
 
 def _wait_lines(found: JsonObject) -> list[str]:

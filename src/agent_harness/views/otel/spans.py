@@ -217,7 +217,9 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # it logs each try; the result is reported below
     to, session = url or "the collector", _heard_session()
-    exporter = OTLPSpanExporter(endpoint=url, timeout=SECONDS, session=None if _signs_in() else session)
+    # with a credential provider, the exporter creates its own HTTP session
+    signs_in = any(n.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in n for n in os.environ)
+    exporter = OTLPSpanExporter(endpoint=url, timeout=SECONDS, session=None if signs_in else session)
     try:
         taken = exporter.export(made) is SpanExportResult.SUCCESS
     except Exception as error:  # any error of the transport: the spans were not taken
@@ -227,11 +229,6 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
     if not taken:
         why = session.heard or "it gave no reason"
         raise Refused(redact(f"{to} refused the spans: {why}"), hint="harness export otel --to FILE")
-
-
-def _signs_in() -> bool:
-    # with a credential provider, the exporter creates its own HTTP session
-    return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
 def _heard_session() -> Any:

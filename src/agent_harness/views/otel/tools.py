@@ -85,7 +85,9 @@ def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[U
         event = line.get("event")
         if isinstance(event, dict) and event.get("type") == "tool_call":
             name = " ".join(str(event.get("name")).split())[:_NAME_CHARACTERS]
-            waiting[str(event.get("id") or f"#{len(waiting)}")] = (name, _id(event), now)
+            said_id = event.get("id")
+            own = said_id[:_NAME_CHARACTERS] if isinstance(said_id, str) else None
+            waiting[str(said_id or f"#{len(waiting)}")] = (name, own, now)
         elif isinstance(event, dict) and event.get("type") == "tool_result":
             known = str(event.get("id")) if event.get("id") else next(iter(waiting), "")
             if known in waiting:
@@ -98,11 +100,6 @@ def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[U
                 count += 1
                 yield UsedTool(name=name, id=own, start=start, end=now)
             waiting = {}
-
-
-def _id(event: JsonObject) -> str | None:
-    found = event.get("id")
-    return found[:_NAME_CHARACTERS] if isinstance(found, str) else None
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:

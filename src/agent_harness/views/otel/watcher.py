@@ -61,18 +61,13 @@ class SessionSender:
 
     def untaken(self) -> JsonObject:
         first = min((each.started for each in self._left if each.started), default=None)
+        every, spans_alone = (os.environ.get(name, "") for name in otel.VARIABLES)
         return {
             "since": first or clock.timestamp(),
             "sessions": len(self._left),
-            "to": redact(_collector()),
+            "to": redact(spans_alone or f"{every.rstrip('/')}/v1/traces"),  # as OpenTelemetry reads them
             "why": redact(self._problem),
         }
-
-
-def _collector() -> str:
-    """Return the address to which OpenTelemetry sends spans, from the environment variables."""
-    every, spans_alone = (os.environ.get(name, "") for name in otel.VARIABLES)
-    return spans_alone or f"{every.rstrip('/')}/v1/traces"
 
 
 def _key(session: PastSession) -> _Key:

@@ -44,7 +44,7 @@ def read(
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
-    contradicted = _contradicted(claims)
+    contradicted = {(each.of, not each.accepted) for each in claims if each.by_person}
     rejected = [each for each in judged if not each.accepted]
     found = costs.read(view)
     changed = _changed(view)
@@ -54,11 +54,12 @@ def read(
     done = [_done(view, each, changed, moved, histories[each.id]) for each in completed]
     by_proof = [each for each in done if not _by_word(each)]
     seconds = [each.seconds for each in sessions if each.seconds is not None]
+    git = Git(view.path)
     return {
         "project": os.path.basename(view.path),
         "path": view.path,
         "kind": view.kind,
-        "head": _head(view.path),
+        "head": git.head() if git.is_repository else None,
         "made_at": clock.timestamp(at),
         "since": clock.timestamp(since) if since else None,
         "harness": __version__,
@@ -138,11 +139,6 @@ def _within(stamp: str | None, since: datetime | None) -> bool:
     return at is not None and at >= since
 
 
-def _head(folder: str) -> str | None:
-    git = Git(folder)
-    return git.head() if git.is_repository else None
-
-
 def _done(
     view: ProjectView, item: Item, changed: why.Changes, moved: Mapping[str, str], history: why.History
 ) -> JsonObject:
@@ -205,10 +201,6 @@ def _column(claim: ClaimVerdict) -> str:
             if code in codes:
                 return column
     return "out_of_bounds"
-
-
-def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:

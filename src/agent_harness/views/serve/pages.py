@@ -138,7 +138,7 @@ def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetim
     rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
     for each in projects:
         rooms[class_of(each.seen)].append(each)
-    asks = sum(_asks(each) for each in projects)
+    asks = sum(not isinstance(each.seen, str) and bool(each.seen.view.state.needs) for each in projects)
     title = f"{asks} need{'s' if asks == 1 else ''} you" if asks else "nothing needs you"
     body = [E("h1", f"Your projects: {title}"), _clock(at), *_limits(frame, "")]
     if not projects:
@@ -167,10 +167,6 @@ def _in_list(project: ServedProject, frame: Frame) -> Element:
         class_="project",
         id=f"p-{project.key}",
     )
-
-
-def _asks(project: ServedProject) -> bool:
-    return not isinstance(project.seen, str) and bool(project.seen.view.state.needs)
 
 
 def _first_question(projects: Sequence[ServedProject]) -> str:

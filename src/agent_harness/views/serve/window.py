@@ -94,7 +94,7 @@ class Window:
         rows = [*found, *((path, kind, "it has been moved or deleted") for path, kind in gone)]
         return [
             ServedProject(
-                key=_key(path),
+                key=hashlib.sha256(os.fsencode(path)).hexdigest()[:12],
                 path=path,
                 kind=kind,
                 seen=seen,
@@ -166,10 +166,6 @@ def _choices(path: str) -> TaskChoices | None:
 
 def _told(deeds: Sequence[Deed]) -> list[tuple[str, int, bool]]:
     return [(each.at, len(each.said), each.ended.is_set()) for each in deeds]
-
-
-def _key(path: str) -> str:
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
 
 
 # ---- the state that an action is for
