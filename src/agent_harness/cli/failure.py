@@ -45,7 +45,11 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
 
 def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
     """Print an error in one line and return its exit code. With ``HARNESS_DEBUG=1``, also print the traceback."""
-    _trace(error.__cause__ if isinstance(error, HarnessError) else error)
+    cause = error.__cause__ if isinstance(error, HarnessError) else error
+    if cause is not None and os.environ.get("HARNESS_DEBUG"):
+        import traceback
+
+        traceback.print_exception(cause, file=sys.stderr)
     return show(for_people(error), as_json=as_json, verb=verb)
 
 
@@ -73,10 +77,3 @@ def _refusal(error: OSError) -> Refused | None:
     except FileNotFoundError:
         return Refused("The current folder no longer exists", hint="cd to an existing folder")
     return None
-
-
-def _trace(error: BaseException | None) -> None:
-    if error is not None and os.environ.get("HARNESS_DEBUG"):
-        import traceback
-
-        traceback.print_exception(error, file=sys.stderr)

@@ -42,7 +42,9 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
         _print_json(view.load().as_json())
         return 0
     if once:
-        for line in _snapshot(view.load(), chosen):
+        seen = view.load()
+        rows = 3 + len(seen.view.items) + len(seen.slots) + 4 * len(seen.view.now) + 14
+        for line in watch.lines(seen, _columns(), max(rows, watch.LEAST[1]), chosen):
             print(line)
         return 0
     if plain or is_plain(sys.stdout) or not sys.stdin.isatty():
@@ -61,11 +63,6 @@ def _named(seen: WatchView, word: str) -> str:
     workers = (seen.parallel or {}).get("workers")
     slots = {str(each.get("slot")): str(each.get("item")) for each in workers or () if isinstance(each, dict)}
     return why.item_of(seen.view, slots.get(word, word)).id
-
-
-def _snapshot(seen: WatchView, chosen: str | None) -> list[str]:
-    rows = 3 + len(seen.view.items) + len(seen.slots) + 4 * len(seen.view.now) + 14
-    return watch.lines(seen, _columns(), max(rows, watch.LEAST[1]), chosen)
 
 
 def _columns() -> int:

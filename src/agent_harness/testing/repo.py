@@ -67,7 +67,9 @@ class Repo:
                     made.write(name, text)
                 made.commit(message)
                 shutil.rmtree(made.path / ".git/hooks", ignore_errors=True)
-                _KNOWN[key] = _content(made.path)
+                # by path; None for a folder, which comes before its files
+                found = ((each.relative_to(made.path), each) for each in sorted(made.path.rglob("*")))
+                _KNOWN[key] = {str(name): None if each.is_dir() else each.read_bytes() for name, each in found}
         Path(path).mkdir(parents=True, exist_ok=True)
         for name, content in _KNOWN[key].items():
             place = Path(path, name)
@@ -192,10 +194,3 @@ class Repo:
                     found[os.path.relpath(path, self.path)] = path.read_bytes()
         found.pop(".git", None)
         return found
-
-
-def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return the content of each file below a folder, by path. A folder has the content None."""
-    # None for a folder, which comes before its files
-    found = sorted(folder.rglob("*"))
-    return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

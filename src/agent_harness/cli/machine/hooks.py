@@ -109,12 +109,9 @@ def hook(event: str) -> int:
     from agent_harness.hooks import dispatch
 
     name = dispatch.named(event)
-    if name is None:
-        return _unknown(f"Unknown event {event!r}; known are {', '.join(dispatch.EVENTS)}")
-    return dispatch.call(name)
-
-
-def _unknown(message: str) -> int:
+    if name is not None:
+        return dispatch.call(name)
+    message = f"Unknown event {event!r}; known are {', '.join(dispatch.EVENTS)}"
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)

@@ -213,17 +213,14 @@ class _Walk:
                 ("harness setup --yes --kind tasks" if bare else "harness setup --yes") if planned else "harness demo"
             )
         elif there.kind == "tasklist":
-            following = self._first_task(there.path)
+            from agent_harness.protocols.tasklist import api
+
+            empty = not api.check(there.path)["tasks"]
+            following = 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"
         else:
             following = "lth next ." if there.kind == "longtask" else "harness run --dry-run"
         self.say(f"next: {following}")
         return following
-
-    def _first_task(self, folder: str) -> str:
-        from agent_harness.protocols.tasklist import api
-
-        empty = not api.check(folder)["tasks"]
-        return 'harness add "What is to be done" --validate "pytest -q"' if empty else "harness run --dry-run"
 
 
 def _in_repository() -> bool:

@@ -252,20 +252,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_trouble(self, protocol: ModuleType, error: Mapping[str, Any], *, stream: bool) -> None:
         if "body" in error:
-            self._send_as_it_is(error, stream=stream)
+            # the body of the script, unchanged; in a stream, it is the only event
+            text = str(error["body"])
+            kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
+            self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})
             return
         facts = reset_facts(error)
         given = {str(name): str(value) for name, value in (error.get("headers") or {}).items()}
         message = str(error.get("message", "scripted error"))
         body = protocol.error(status_of(error), kind_of(error), message, facts)
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
-
-    def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send the response body from the script unchanged."""
-        # in a stream, the body is the only event
-        text = str(error["body"])
-        kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
-        self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})
 
     def _send_error_body(self, status: int, message: str, protocol: ModuleType = anthropic_messages) -> None:
         self._send_json(status, protocol.error(status, kind_of({"status": status}), message, {}))
