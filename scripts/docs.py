@@ -17,8 +17,7 @@ import pointers
 import proven
 
 from agent_harness import errors
-from agent_harness.cli.commands import COMMANDS
-from agent_harness.cli.lth import LTH
+from agent_harness.cli.app import in_panels
 from agent_harness.cli.machine import words
 from agent_harness.protocols.features import config, recovery
 from agent_harness.protocols.features.sessions import wip
@@ -60,30 +59,19 @@ def commands() -> str:
     """docs/commands.md: every command of `harness` and `lth` with its options, from the tables that are parsed."""
     found = words.walk()
     blocks: list[str] = []
-    for panel in dict.fromkeys(row[0] for row in COMMANDS.values()):
-        names = {f"harness {name}": row[2] for name, row in COMMANDS.items() if row[0] == panel}
+    panels = {panel: [f"harness {name}" for name, _ in rows] for panel, rows in in_panels()}
+    for panel, names in (panels | {"Long tasks": [path for path in found if path.startswith("lth ")]}).items():
         rows = [
-            (f"`{path}`", names.get(path, at.short), " ".join(f"`{each}`" for each in at.options if each != "--help"))
+            (f"`{path}`", at.short, " ".join(f"`{each}`" for each in at.options if each != "--help"))
             for path, at in found.items()
-            if path in names or " ".join(path.split()[:2]) in names
+            if " ".join(path.split()[:2]) in names
         ]
         blocks += [f"## {panel}", table(("command", "what it does", "options"), rows)]
-    long_tasks = [
-        (
-            f"`{path}`",
-            LTH.verbs[path.split()[1]].short,
-            " ".join(f"`{each}`" for each in at.options if each != "--help"),
-        )
-        for path, at in found.items()
-        if path.startswith("lth ")
-    ]
     return page(
         "the tables of src/agent_harness/cli/",
         "# Commands",
         "Each command has `--help`. `harness help TOPIC` helps to find a command.",
         *blocks,
-        "## Long tasks",
-        table(("command", "what it does", "options"), long_tasks),
     )
 
 

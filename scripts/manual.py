@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from agent_harness import __version__, errors
-from agent_harness.cli import lth
 from agent_harness.cli.app import EXAMPLES
 from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.machine import words
@@ -62,8 +61,7 @@ def commands(program: str, found: dict[str, CommandWords]) -> Iterator[str]:
             panel = COMMANDS[rest][0]
             yield f".SS {text(panel)}"
         yield from (".TP", f".B {text(f'{path} {at.takes}'.rstrip())}")
-        short = lth.LTH.verbs[rest].short if program == "lth" else COMMANDS.get(rest, ("", "", ""))[2]
-        yield from (".IP" if line == ".PP" else line for line in paragraphs(at.purpose or short))
+        yield from (".IP" if line == ".PP" else line for line in paragraphs(at.purpose))
         yield ".RS"
         yield from rows(at.told)
         yield ".RE"

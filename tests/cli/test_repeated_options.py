@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from agent_harness.cli import app, parallel, story, tasks
+from agent_harness.cli import app, parallel, status, story, tasks
 from agent_harness.cli.lth import LTH
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.verbs import HELP, Option, Program
@@ -37,6 +37,7 @@ PROGRAMS: list[Program] = [
     *tasks.PROGRAMS.values(),
     *parallel.PROGRAMS.values(),
     parallel.REQUESTS,
+    status.STATUS,
     story.STORY,
     tasks.MCP,
     LTH,

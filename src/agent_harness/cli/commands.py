@@ -9,7 +9,7 @@ COMMANDS: "dict[str, tuple[str, str, str]]" = {
     "init": ("Everyday", "cli.shared:init", "Create a task list, or plan a project from a specification."),
     "add": ("Everyday", "cli.tasklist:add", "Add a task to the list."),
     "run": ("Everyday", "cli.shared:run", "Run agents on the next tasks or features."),
-    "status": ("Everyday", "cli.shared:status", "Show progress and the next step."),
+    "status": ("Everyday", "cli.status", "Show progress and the next step."),
     "watch": ("Everyday", "cli.story", "Follow one project, or all projects, live."),
     "why": ("Everyday", "cli.story", "Explain why an item is proven or not proven."),
     "resume": ("Everyday", "cli.shared:resume", "Answer a pending question, or end a pause or halt."),

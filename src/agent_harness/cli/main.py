@@ -46,10 +46,6 @@ def run(words: list[str]) -> int:
         print(f"harness {__version__}")
         return 0
     first = words[0] if words else ""
-    if first == "status" and set(words[1:]) <= {"--json", "--line", "--all"}:
-        from agent_harness.cli import status
-
-        return status.main("--json" in words, glance="--line" in words, everything="--all" in words)
     if first == "__complete":  # a shell waits for it
         from agent_harness.cli import complete
 

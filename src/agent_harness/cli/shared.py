@@ -1,4 +1,4 @@
-"""Commands that work on every kind of project (init, run, status, resume, say), and ``harness projects``."""
+"""Commands that work on every kind of project (init, run, resume, say), and ``harness projects``."""
 
 import json
 import os
@@ -197,7 +197,10 @@ def run(
     kind, folder = kind_here()
     engine_factory = _engine(engine, exchange, workers)
     if not dry_run:
-        _begin_telling(kind, folder)
+        from agent_harness.views import begin_telling
+
+        if said := begin_telling(kind, folder):
+            show(said, err=True)
     common: dict[str, Any] = {"agents": agents, "now": now, "dry_run": dry_run, "as_json": as_json, "wait": wait}
     if kind == "features":
         from agent_harness.cli import features
@@ -226,13 +229,6 @@ def run(
     given = {name: value for name, value in limits.items() if value is not None}
     common["wait"] = False if once and wait is None else wait
     return tasklist.run(**common, **given)
-
-
-def _begin_telling(kind: str, folder: str) -> None:
-    from agent_harness.views import begin_telling
-
-    if said := begin_telling(kind, folder):
-        show(said, err=True)
 
 
 def _refuse_both(option: str, is_given: bool, workers: int | None) -> None:
@@ -273,31 +269,6 @@ def _refuse(given: dict[str, object], kind: str) -> None:
     if wrong:
         here, other = ("feature project", "task list")[:: 1 if kind == "features" else -1]
         raise UsageError(f"{wrong[0]} works only in a {other}; this is a {here}", hint="harness run --help")
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  harness status
-  harness status --json
-  harness status --line                      for the status bar of tmux""",
-)
-@click.option(
-    "--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: show N lines of the log. [default: 5]"
-)
-@click.option("--line", "glance", is_flag=True, help="Print one line of at most 60 characters, for a status bar.")
-@click.option(
-    "--all", "everything", is_flag=True, help="Show all tasks of a long list, all pending questions and all agents."
-)
-@json_option
-def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
-    """Show the progress of the project or task list, and the next step. The command only reads, and takes no lock.
-
-    For a long list, the command shows only running, failed and next tasks.
-    """
-    from agent_harness.cli import status as fast
-
-    return fast.main(as_json, tail, glance=glance, everything=everything)
 
 
 @click.command(

@@ -1,26 +1,53 @@
 """``harness status``: answers from the state files alone. To be fast, it loads as little code as possible."""
 
+from agent_harness.cli.verbs import JSON, STYLE, Number, Option, Program, Subcommand, guarded
 from agent_harness.errors import HarnessError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 NOTHING_HERE = "No project in this folder or above: no harness-tasks.json, and no features.json with .harness.yaml"
 HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init --spec FILE"
 
 
-def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
-    """Print the state of the project. Return 0 even if no run is active."""
-    from agent_harness.cli import failure
+STATUS = Program(
+    "harness",
+    "",
+    {
+        "status": Subcommand(
+            "Show the progress of the project or task list, and the next step. The command only reads, and takes no "
+            "lock.\n\nFor a long list, the command shows only running, failed and next tasks.",
+            Option("--tail", "N", "Task list: show N lines of the log. [default: 5]", Number(0, int)),
+            Option("--line", None, "Print one line of at most 60 characters, for a status bar.", name="glance"),
+            Option(
+                "--all", None, "Show all tasks of a long list, all pending questions and all agents.", name="everything"
+            ),
+            JSON,
+            example="harness status\nharness status --json\n"
+            "harness status --line                      for the status bar of tmux",
+        )
+    },
+    STYLE,
+)
 
+
+def main(words: "list[str]") -> int:
+    """Print the state of the project. Return 0 even if no run is active."""
+    return guarded(STATUS, _run, words)
+
+
+def _run(words: "list[str]") -> int:
+    given: dict[str, Any] = STATUS.parse("status", words[1:])
     try:
-        return _answer(as_json, tail, glance, everything)
-    except HarnessError as error:
-        return failure.show(error, as_json=as_json)
+        return _answer(given.pop("json", False), **given)
     except BrokenPipeError:
         raise  # the reader has gone away
     except OSError as error:
-        return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
+        raise HarnessError(f"{error.filename or 'disk'}: {error.strerror}") from error
 
 
-def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
+def _answer(as_json: bool, tail: int = 5, glance: bool = False, everything: bool = False) -> int:
     from agent_harness.kernel import root
 
     found = root.find()

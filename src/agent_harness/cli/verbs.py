@@ -73,15 +73,17 @@ class OneOf:
 class Number:
     """Parser of a finite number above 0. If ``least`` is set, the number must be at least ``least``."""
 
-    def __init__(self, least: float | None = None) -> None:
+    def __init__(self, least: float | None = None, kind: Callable[[str], float] = float) -> None:
         self.least = least
+        self.kind = kind
         self.range = "x>0" if least is None else f"x>={least:g}"
 
     def __call__(self, word: str) -> float:
         try:
-            number = float(word)
+            number = self.kind(word)
         except ValueError:
-            raise ValueError(f"{word!r} is not a valid float range.") from None
+            name = "integer" if self.kind is int else "float"
+            raise ValueError(f"{word!r} is not a valid {name} range.") from None
         if number <= 0 if self.least is None else number < self.least:
             raise ValueError(f"{number} is not in the range {self.range}.")
         if not number < float("inf"):
@@ -376,7 +378,9 @@ def _of_program(program: Program) -> str:
 def _of_verb(program: Program, name: str) -> str:
     verb = program.verbs[name]
     rows = [option_row(each) for each in verb.options.values() if not each.hidden]
-    example = f"\n  Example:  {verb.example}\n" if verb.example else ""
+    head = "Examples:\n    " if "\n" in verb.example else "Example:  "
+    examples = verb.example.replace("\n", "\n    ")
+    example = f"\n  {head}{examples}\n" if examples else ""
     return (
         f"{_head(program, name, ' '.join(each.shown for each in verb.arguments))}{_wrapped(verb.purpose)}\n"
         f"Options:\n{_rows([*rows, _HELP])}{example}"
@@ -389,13 +393,11 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    kind = option.kind
-    value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
-    notes = [kind.range] if isinstance(kind, Number) else []
+    notes = [option.kind.range] if isinstance(option.kind, Number) else []
     notes += ["required"] if option.required else []
     notes += ["repeat it, or use commas"] if option.many else []
     note = f"  [{'; '.join(notes)}]" if notes else ""
-    return f"{option.word} {value or ''}".rstrip(), f"{option.meaning}{note}"
+    return f"{option.word} {option.value or ''}".rstrip(), f"{option.meaning}{note}"
 
 
 def _wrapped(text: str) -> str:

@@ -26,7 +26,7 @@ from agent_harness.supervision.interruption import handled
 _IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"), ("commit.gpgsign", "false"))
 
 
-@click.command(epilog="Example:  harness demo --plain", short_help="Watch a scripted agent build a small project.")
+@click.command(epilog="Example:  harness demo --plain")
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("--plain", is_flag=True, help="Print plain lines instead of the live view.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout at the end.")

@@ -19,9 +19,7 @@ KINDS = {"lie": "lies", "honest": "honest work", "untellable": "undecidable"}
 _CHECKED = {"lie": "lies", "honest": "honest agents"}
 
 
-@click.command(
-    epilog="Example:  harness selftest --only tautology", short_help="Test the harness against lying agents."
-)
+@click.command(epilog="Example:  harness selftest --only tautology")
 @click.option("--only", metavar="TEXT", default="", help="Run only agents whose names contain this text.")
 @click.option(
     "--protocol", type=click.Choice(trial.PROTOCOLS), help="Run only task lists, feature projects or long tasks."

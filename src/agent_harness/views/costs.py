@@ -12,12 +12,11 @@ from agent_harness.session.project_view import DONE, Money, PastSession, Project
 from agent_harness.session.status_summary import NOT_REPORTED
 from agent_harness.views.why import histories, usd, wasted
 
-__all__ = ["WAYS", "csv_lines", "lines", "read"]
+__all__ = ["csv_lines", "lines", "read"]
 
 NOBODY = "(unknown)"
 REST = "(planning, or no longer on record)"
 CENT = 0.005  # less than half a cent is rounding
-WAYS = ("item", "agent", "model", "day")
 
 
 def read(view: ProjectView, by: str = "item") -> JsonObject:

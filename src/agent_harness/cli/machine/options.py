@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agent_harness.cli.verbs import parts
+from agent_harness.cli.verbs import STYLE, parts
 
 
 class Several(click.Option):
@@ -35,7 +35,7 @@ def once(parser: Any, ctx: click.Context) -> Any:
             single = isinstance(each, click.Option) and not (each.multiple or each.is_flag or each.count)
             if single and order.count(each) > 1:
                 word: str = each.opts[-1]
-                raise click.BadOptionUsage(word, f"Option '{word}' takes one value and was given more than once.", ctx)
+                raise click.BadOptionUsage(word, STYLE.wordings["twice"].format(word=word), ctx)
         return given, rest, order
 
     parser.parse_args = parse_args

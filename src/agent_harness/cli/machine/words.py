@@ -8,15 +8,15 @@ only once, in its parser. Source: ``faces.md`` F-HELP-3, F-HELP-4."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
 
-from agent_harness.cli import lth, parallel, story, tasks
+from agent_harness.cli import lth, parallel, status, story, tasks
 from agent_harness.cli.app import LazyGroup, cli
-from agent_harness.cli.backlog import WRITTEN
 from agent_harness.cli.commands import COMMANDS
 from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
@@ -28,21 +28,6 @@ _ASKED = {
     "--agent": AGENTS,
     "--choose": OPTIONS,
 }
-_WORDS = {("export", "--to"): WRITTEN}
-"""Values that completion suggests for options that also accept other values."""
-
-_PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
-_TAKES_TASK = (
-    "checkpoint",
-    "renew",
-    "validate",
-    "complete",
-    "accept",
-    "fail",
-    "release",
-    "set",
-    "reset",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +44,9 @@ class CommandWords:
 
 def walk() -> dict[str, CommandWords]:
     """Return the options and help of each command. A key is a command line such as ``lth run``."""
-    return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
+    found = dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
+    named = {f"harness {name}": short for name, (_, _, short) in COMMANDS.items()}
+    return {path: replace(each, short=named.get(path, each.short)) for path, each in found.items()}
 
 
 def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords]]:
@@ -68,12 +55,12 @@ def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords
     shown = [name for name in names if name != "hook"]
     yield path, CommandWords(verbs=tuple(shown), options=_options(group), **_help_of(path, group))
     programs = {**tasks.PROGRAMS, **parallel.PROGRAMS}
-    verbs = {**story.STORY.verbs, **parallel.REQUESTS.verbs, **tasks.MCP.verbs}
+    verbs = {**status.STATUS.verbs, **story.STORY.verbs, **parallel.REQUESTS.verbs, **tasks.MCP.verbs}
     for name in shown:
         if is_whole and name in programs:
             yield from _of_program(f"{path} {name}", programs[name])
         elif is_whole and name in verbs:
-            yield f"{path} {name}", _of_verb(name, verbs[name])
+            yield f"{path} {name}", _of_verb(verbs[name])
         else:
             found = group.get_command(click.Context(group), name)
             assert found is not None
@@ -81,7 +68,7 @@ def _of_group(path: str, group: click.Group) -> Iterator[tuple[str, CommandWords
                 yield from _of_group(f"{path} {name}", found)
             else:
                 told = _help_of(f"{path} {name}", found)
-                yield f"{path} {name}", CommandWords(options=_options(found), place=_place(name, found), **told)
+                yield f"{path} {name}", CommandWords(options=_options(found), place=_place(found), **told)
 
 
 def _help_of(path: str, command: click.Command) -> dict[str, Any]:
@@ -103,7 +90,7 @@ def _options(command: click.Command) -> dict[str, tuple[str, ...] | str | None]:
         if isinstance(each, click.Option) and not each.hidden:
             for word in (*each.opts, *each.secondary_opts):
                 if word.startswith("--"):
-                    found[word] = _WORDS.get((str(command.name), word)) or _click_value(word, each)
+                    found[word] = _click_value(word, each)
     return {**found, "--help": None}
 
 
@@ -117,13 +104,16 @@ def _click_value(word: str, option: click.Option) -> tuple[str, ...] | str | Non
     return _ASKED.get(word, FILES)
 
 
-def _place(name: str, command: click.Command) -> tuple[str, ...] | str:
-    if name in _PLACED:
-        return _PLACED[name]
+def _place(command: click.Command) -> tuple[str, ...] | str:
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     if arguments and isinstance(arguments[0].type, click.Choice):
         return tuple(str(each) for each in arguments[0].type.choices)
-    return FILES if arguments else ()
+    return _kind_of(arguments[0].human_readable_name) if arguments else ()
+
+
+def _kind_of(shown: str) -> str:
+    """Return the kind of values of an argument, from its name in the usage line, such as ``SESSION|ITEM``."""
+    return FILES if {"ITEM", "ID"}.isdisjoint(re.findall(r"\w+", shown)) else ITEMS
 
 
 def _of_program(path: str, program: Program) -> Iterator[tuple[str, CommandWords]]:
@@ -139,24 +129,21 @@ def _of_program(path: str, program: Program) -> Iterator[tuple[str, CommandWords
         ),
     )
     for name, verb in program.verbs.items():
-        yield f"{path} {name}", _of_verb(name, verb, task=program.name == "harness task")
+        yield f"{path} {name}", _of_verb(verb)
 
 
-def _of_verb(name: str, verb: Subcommand, *, task: bool = False) -> CommandWords:
+def _of_verb(verb: Subcommand) -> CommandWords:
     options: dict[str, tuple[str, ...] | str | None] = {"--help": None}
-    place: tuple[str, ...] | str = ()
     shown = [each for each in verb.options.values() if not each.hidden]
     for each in shown:
         words = each.kind.words if isinstance(each.kind, OneOf) else _ASKED.get(each.word, FILES)
         options[each.word] = words if each.value else None
-    if verb.arguments:
-        place = ITEMS if name in _PLACED or (task and name in _TAKES_TASK) else FILES
     return CommandWords(
         options=options,
-        place=place,
+        place=_kind_of(verb.arguments[0].shown) if verb.arguments else (),
         short=verb.short,
         purpose=verb.purpose,
         takes=" ".join(each.shown for each in verb.arguments),
         told=tuple(map(option_row, shown)),
-        examples=(verb.example,) if verb.example else (),
+        examples=tuple(verb.example.splitlines()),
     )
