@@ -4,13 +4,16 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Root
+
+NOTHING_HERE = "No project in this folder or above: no harness-tasks.json, and no features.json with .harness.yaml"
+HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init --spec FILE"
 
 
 def project_here() -> "Root":
     """Return the nearest project of any kind. If there is none, raise ``NotAProject`` with commands that create a
     project."""
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.errors import NotAProject
     from agent_harness.kernel import root
 
@@ -18,6 +21,13 @@ def project_here() -> "Root":
     if found is None:
         raise NotAProject(NOTHING_HERE, hint=HOW_TO_BEGIN)
     return found
+
+
+def say_json(verb: str, found: "JsonObject") -> None:
+    """Print the JSON answer of a command."""
+    from agent_harness.kernel.json import jsontext
+
+    print(jsontext.spaced({"ok": True, "verb": verb, **found}))
 
 
 def leave(code: int) -> int:

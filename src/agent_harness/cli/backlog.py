@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli import project_here
+from agent_harness.cli import project_here, say_json
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
 from agent_harness.errors import NotAProject, Refused, UsageError
 from agent_harness.kernel.terminal import is_terminal
@@ -99,7 +98,7 @@ def import_(
         found["imported"] = target.add(backlog, new, validate)
     following = target.following(found["new"]) if found["imported"] else "harness status"
     if as_json:
-        show_json("import", {**found, "next": following}, as_text=False)
+        say_json("import", {**found, "next": following})
     elif found["imported"]:
         show(f"Imported {found['imported']}.\nnext: {following}")
     else:
@@ -313,7 +312,7 @@ def export(
     if as_json:
         done, count = sum(each.done for each in backlog.items), len(backlog.items)
         members = {"format": form, "items": count, "proven": done, "out": str(out) if out else None, "left_out": lost}
-        show_json("export", {**members, **({} if out else {"text": text})}, as_text=False)
+        say_json("export", {**members, **({} if out else {"text": text})})
         return 0
     if out is not None:
         show(f"Wrote {len(backlog.items)} items to {out}.")
@@ -370,7 +369,7 @@ def _export_spans(to: str | None, session: int | None, since: str | None, *, for
     otel.keep_untaken(found.kind, found.path, None)
     to = redact(to) if to and "://" in to else to
     if as_json:
-        show_json("export", {"format": "otel", "spans": len(made), "to": to}, as_text=False)
+        say_json("export", {"format": "otel", "spans": len(made), "to": to})
     elif text is not None:
         sys.stdout.write(text)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_harness.cli import project_here
+from agent_harness.cli import HOW_TO_BEGIN, NOTHING_HERE, project_here
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import (
     footer_of,
@@ -24,17 +24,17 @@ from agent_harness.errors import UsageError
 from agent_harness.kernel.json import JsonObject
 
 if TYPE_CHECKING:
-    from agent_harness.kernel.json import JsonObject
     from agent_harness.kernel.root import Root
     from agent_harness.parallel.engine import EngineFactory
     from agent_harness.protocols.features.api import FeatureLayout, FeatureProject
     from agent_harness.session.log_rows import Filter
 
 
-def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print a JSON answer if ``as_json`` is True."""
+def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
+    """Print a JSON answer if ``as_json`` is True. Return the exit code ``code``."""
     if as_json:
-        click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
+        click.echo(json.dumps({"ok": code == 0, **fields}, ensure_ascii=False, default=str))
+    return code
 
 
 def opened(as_json: bool) -> "FeatureProject":
@@ -48,8 +48,7 @@ def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) ->
 
     with screen(as_json=as_json).watching(list):
         found = FeatureProject.init(folder, spec, agents=agents, say=say_to(as_json=as_json))
-    answer(as_json, True, found)
-    return 0
+    return answered(as_json, found)
 
 
 def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
@@ -57,8 +56,7 @@ def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
 
     with screen(as_json=as_json).watching(list):
         found = FeatureProject.adopt(folder, allow_failing=allow_failing, say=say_to(as_json=as_json))
-    answer(as_json, True, found)
-    return 0
+    return answered(as_json, found)
 
 
 def run(
@@ -89,8 +87,7 @@ def run(
         lines = found.pop("lines", ())
         for line in () if as_json else lines:
             show(line)
-        answer(as_json, True, found)
-        return 0
+        return answered(as_json, found)
     limit = sessions or (None if until_done or workers else 1)
     footer = footer_of("features", project.layout.root)
     view = screen(as_json=as_json)
@@ -106,8 +103,7 @@ def run(
             engine_factory=engine_factory,
         )
         summary.following, summary.done = found.get("next") or project.next_command(), found
-    answer(as_json, found["exit_code"] == 0, found)
-    code = int(found["exit_code"])
+    code = answered(as_json, found, int(found["exit_code"]))
     if as_json or not _somebody_is_there():
         return code
     if found.get("complete"):
@@ -120,7 +116,6 @@ def _somebody_is_there() -> bool:
 
 
 def _project() -> "FeatureLayout":
-    from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
     return api.find(NOTHING_HERE, HOW_TO_BEGIN)
@@ -162,8 +157,7 @@ def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
     project = opened(as_json)
     with screen(as_json=as_json).watching(project.now):
         found = project.verify_all() if feature_id is None else project.verify(feature_id)
-    answer(as_json, found["passed"], found)
-    return 0 if found["passed"] else 1
+    return answered(as_json, found, 0 if found["passed"] else 1)
 
 
 def resume(choose: str | None, *, budget: float | None, feature_id: int | None, as_json: bool) -> int:
@@ -172,8 +166,7 @@ def resume(choose: str | None, *, budget: float | None, feature_id: int | None, 
     code = int(found.get("exit_code") or 0)
     if not as_json and found.get("next"):
         show(f"next: {found['next']}")
-    answer(as_json, code == 0, found)
-    return code
+    return answered(as_json, found, code)
 
 
 # ---- what happened, and why; reads only ------------------------------------------------------------------------------

@@ -401,21 +401,16 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    from agent_harness.kernel import trusted_state
-    from agent_harness.views import notify
+    from agent_harness.cli.status import missed
 
-    said: list[str] = []
-    if rows := notify.undelivered("longtask", folder):
-        from agent_harness.session.status_summary import not_delivered
+    found = missed("longtask", folder)
+    if not any(found.values()):
+        return answer
+    from agent_harness.session.status_summary import not_delivered, not_exported
 
-        said.append(f"{'not sent:':<11} {not_delivered(rows)}\n")
-    if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
-        from agent_harness.session.status_summary import not_exported
-        from agent_harness.views import otel
-
-        if found := otel.untaken("longtask", folder):
-            said.append(f"{'not exported:':<11} {not_exported(found)}\n")
-    return f"{answer.rstrip()}\n{''.join(said)}" if said else answer
+    rows, spans = found["undelivered"], found["unexported"]
+    sent = f"{'not sent:':<11} {not_delivered(rows)}\n" if rows else ""
+    return f"{answer.rstrip()}\n{sent}" + (f"{'not exported:':<11} {not_exported(spans)}\n" if spans else "")
 
 
 def _show(answer: object) -> int:

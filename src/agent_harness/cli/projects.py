@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from agent_harness.cli import features
+from agent_harness.cli.features import answered
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import (
     agent_option,
@@ -22,17 +23,11 @@ from agent_harness.cli.terminal import (
     summed_up,
     wait_option,
 )
-from agent_harness.kernel.json import JsonObject
 
 yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
 feature_option = click.option(
     "--feature", "feature_id", required=True, type=int, metavar="N", help="Id of the feature."
 )
-
-
-def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
-    features.answer(as_json, code == 0, fields)
-    return code
 
 
 @click.command(
@@ -173,15 +168,13 @@ def abort(yes: bool, as_json: bool) -> int:
 
 
 def declined(as_json: bool) -> int:
-    if as_json:
-        features.answer(True, False, {"confirmed": False, "changed": False})
-    else:
+    if not as_json:
         show(
             "Nothing was changed."
             if sys.stdin.isatty()
             else "Nothing was changed, because there is no terminal to ask for confirmation. Add --yes."
         )
-    return 1
+    return answered(as_json, {"confirmed": False, "changed": False}, 1)
 
 
 @click.command(epilog="Example:  harness health")

@@ -1,6 +1,5 @@
 """Commands that work on every kind of project (init, run, resume, say), and ``harness projects``."""
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -10,7 +9,7 @@ import click
 
 from agent_harness.cli import project_here
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, wait_option
+from agent_harness.cli.terminal import Positive, agent_option, json_option, now_option, show, show_answer, wait_option
 from agent_harness.errors import Busy, HarnessError, NotAProject, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -332,12 +331,9 @@ def say(text: str, to: str | None, as_json: bool) -> int:
 
     kind, folder = kind_here(long_tasks=True)
     left = user_messages.say(kind, folder, text, by=user_messages.user(), to=to)
-    if as_json:
-        message = left.message
-        told = {"text": message.text, "by": message.by, "at": message.at, "to": left.to, "told": left.when}
-        click.echo(json.dumps({"ok": True, "verb": "say", **told}, ensure_ascii=False))
-    else:
-        show(left.sentence)
+    message = left.message
+    told = {"text": message.text, "by": message.by, "at": message.at, "to": left.to, "told": left.when}
+    show_answer({"verb": "say", **told}, [left.sentence], as_json=as_json)
     return 0
 
 
@@ -365,14 +361,8 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
     places = trusted_state.places()
     of_fleet, problems = _of_fleet({each.path for each in places})
     rows = [_row(each) for each in (*places, *of_fleet)]
-    if as_json:
-        told = {"projects": rows, "forgotten": forgotten, "problems": problems}
-        click.echo(json.dumps({"ok": True, **told}, ensure_ascii=False))
-        return 0
-    for folder in forgotten:
-        show(f"Removed {folder}")
-    for line in (*_project_lines(rows), *problems):
-        show(line)
+    lines = [*(f"Removed {folder}" for folder in forgotten), *_project_lines(rows), *problems]
+    show_answer({"projects": rows, "forgotten": forgotten, "problems": problems}, lines, as_json=as_json)
     return 0
 
 

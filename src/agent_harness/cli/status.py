@@ -1,14 +1,12 @@
 """``harness status``: answers from the state files alone. To be fast, it loads as little code as possible."""
 
+from agent_harness.cli import HOW_TO_BEGIN, NOTHING_HERE, say_json
 from agent_harness.cli.verbs import JSON, STYLE, Number, Option, Program, Subcommand, guarded
 from agent_harness.errors import HarnessError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-NOTHING_HERE = "No project in this folder or above: no harness-tasks.json, and no features.json with .harness.yaml"
-HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init --spec FILE"
 
 
 STATUS = Program(
@@ -60,11 +58,12 @@ def _answer(as_json: bool, tail: int = 5, glance: bool = False, everything: bool
     return _features(as_json, glance, everything)
 
 
-def _missed(kind: str, folder: str) -> "dict[str, object]":
+def missed(kind: str, folder: str) -> "dict[str, Any]":
+    """Return the messages and spans of a project that nobody has received."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
-    found: dict[str, object] = {"undelivered": notify.undelivered(kind, folder), "unexported": None}
+    found: dict[str, Any] = {"undelivered": notify.undelivered(kind, folder), "unexported": None}
     if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
         from agent_harness.views import otel
 
@@ -75,11 +74,9 @@ def _missed(kind: str, folder: str) -> "dict[str, object]":
 def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: bool) -> int:
     from agent_harness.protocols.tasklist import api
 
-    found = {**api.status(folder, tail=tail), **_missed("tasklist", folder)}
+    found = {**api.status(folder, tail=tail), **missed("tasklist", folder)}
     if as_json:
-        from agent_harness.kernel.json import jsontext
-
-        print(jsontext.spaced({"ok": True, "verb": "status", **found}))
+        say_json("status", found)
     else:
         from agent_harness.kernel import terminal
 
@@ -105,7 +102,7 @@ def _features(as_json: bool, glance: bool, everything: bool) -> int:
     from agent_harness.protocols.features import api
 
     layout = api.find(NOTHING_HERE, HOW_TO_BEGIN)
-    found = {**api.status(layout), **_missed("features", layout.root)}
+    found = {**api.status(layout), **missed("features", layout.root)}
     if as_json:
         import json
 

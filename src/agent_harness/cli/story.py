@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli import project_here
+from agent_harness.cli import project_here, say_json
 from agent_harness.cli.verbs import JSON, STYLE, Argument, Number, OneOf, Option, Program, Subcommand, guarded, parts
 from agent_harness.errors import NotAProject
 
@@ -42,12 +42,6 @@ def _reader() -> ProjectReader:
     return reader_of(found.kind, found.path)
 
 
-def _say_json(verb: str, found: JsonObject) -> None:
-    from agent_harness.kernel.json import jsontext
-
-    print(jsontext.spaced({"ok": True, "verb": verb, **found}))
-
-
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
     """Print lines wrapped to the terminal's width. Do not wrap lines that start with a word in ``whole``."""
     from agent_harness.kernel import terminal
@@ -67,7 +61,7 @@ def _why(*, item: str | None = None, full: bool = False, output: float | None = 
     if output is not None:
         kept = why.outputs(view, chosen, int(output))
         if json:
-            _say_json("why", {"item": chosen.id, "n": int(output), "outputs": dict(kept)})
+            say_json("why", {"item": chosen.id, "n": int(output), "outputs": dict(kept)})
         else:
             _show([line for name, text in kept for line in (f"-- {name}", *text.rstrip("\n").split("\n"))])
         return 0
@@ -75,7 +69,7 @@ def _why(*, item: str | None = None, full: bool = False, output: float | None = 
     if several := why.not_landed(reader.home, chosen.id) if not found["proven"] else []:
         found["not_landed"] = several
     if json:
-        _say_json("why", found)
+        say_json("why", found)
     else:
         _show(why.lines(found, full=full), whole=("check it", "and before", "then", "next", " " * 11 + "cd "))
     return 0
@@ -94,7 +88,7 @@ def _diff(
     found = diff.chosen(_reader().load(), what)
     paths = diff.paths_of(found, tests=tests)
     if json:
-        _say_json("diff", found.as_json(paths))
+        say_json("diff", found.as_json(paths))
         return 0
     if not paths:
         named = "no test" if tests else "nothing"
@@ -112,7 +106,7 @@ def _costs(*, by: str = "item", json: bool = False, csv: bool = False) -> int:
 
     found = costs.read(_reader().load(), by)
     if json:
-        _say_json("costs", found)
+        say_json("costs", found)
     elif csv:
         print(costs.csv_lines(found), end="")
     else:
@@ -252,7 +246,7 @@ def _serve(
     if link:
         found = server.links(port)
         if json:
-            _say_json("serve", {"links": found})
+            say_json("serve", {"links": found})
         else:
             _show(found)
         return 0
@@ -260,7 +254,7 @@ def _serve(
 
     def began(address: str, at: int) -> None:
         if json:
-            _say_json("serve", {"url": address, "port": at, "projects": [folder for _, folder in named]})
+            say_json("serve", {"url": address, "port": at, "projects": [folder for _, folder in named]})
         else:
             taken = f"Port {port} is in use; " if port and at != port else ""
             _show(

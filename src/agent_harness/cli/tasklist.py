@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from agent_harness.cli import say_json
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.status import has_hooks
-from agent_harness.cli.tasks import open_list, show
-from agent_harness.cli.terminal import Positive, json_option, root_option
-from agent_harness.cli.terminal import show as show_line
+from agent_harness.cli.tasks import open_list
+from agent_harness.cli.terminal import Positive, json_option, root_option, show
 from agent_harness.cli.verbs import parts
 from agent_harness.errors import UsageError
 from agent_harness.kernel.json import JsonObject
@@ -22,10 +22,10 @@ from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
     """Print the answer as JSON, or as a text line and the next command."""
     if as_json:
-        show(verb, found, as_text=False)
+        say_json(verb, found)
     else:
-        show_line(said)
-        show_line(f"next: {found.get('next', 'harness status')}")
+        show(said)
+        show(f"next: {found.get('next', 'harness status')}")
     return 0
 
 
@@ -230,7 +230,7 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
         )
         summary.following, summary.done = done.get("hint") or done["next"], done
     if as_json:
-        show("run", {**done, "ok": done["exit_code"] == 0}, as_text=False)
+        say_json("run", {**done, "ok": done["exit_code"] == 0})
     return int(done["exit_code"])
 
 
@@ -256,5 +256,5 @@ def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool)
     view = screen(as_json=as_json)
     done = task_list.drive(command, times=times, say=view.say, countdown=view.countdown)
     if as_json:
-        show("drive", done, as_text=False)
+        say_json("drive", done)
     return int(done["exit_code"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from agent_harness.cli import project_here
+from agent_harness.cli import project_here, say_json
 from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand, guarded
 from agent_harness.errors import Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
 from agent_harness.kernel.terminal import is_terminal, printable
@@ -111,9 +111,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
     if not as_text:
-        from agent_harness.kernel.json import jsontext
-
-        print(jsontext.spaced({"ok": True, "verb": name, **answer}))
+        say_json(name, answer)
         return
     for line in _table(answer):
         print(printable(line))

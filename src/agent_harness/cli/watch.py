@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from agent_harness.cli import project_here
+from agent_harness.cli import project_here, say_json
 from agent_harness.cli.watching import TICK_SECONDS, OneProject
 from agent_harness.errors import UsageError
 from agent_harness.kernel import clock, trusted_state
-from agent_harness.kernel.json import JsonObject, jsontext
+from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import columns_of_terminal, fitted, is_plain, printable
 from agent_harness.views import follow, watch
 from agent_harness.views.screen import AlternateScreen, Hangup
@@ -39,7 +39,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
     view = WatchReader(found.kind, found.path)
     chosen = _named(view.load(), item) if item else None
     if as_json:
-        _print_json(view.load().as_json())
+        say_json("watch", view.load().as_json())
         return 0
     if once:
         seen = view.load()
@@ -67,10 +67,6 @@ def _named(seen: WatchView, word: str) -> str:
 
 def _columns() -> int:
     return PLAIN_WIDTH if is_plain(sys.stdout) else columns_of_terminal()
-
-
-def _print_json(found: JsonObject) -> None:
-    print(jsontext.spaced({"ok": True, "verb": "watch", **found}))
 
 
 def _plain(view: WatchReader) -> int:
@@ -110,7 +106,7 @@ def _all(*, once: bool, plain: bool, as_json: bool) -> int:
             {"path": path, "kind": kind, "error": seen} if isinstance(seen, str) else seen.as_json()
             for path, kind, seen in found
         ]
-        _print_json({"projects": rows})
+        say_json("watch", {"projects": rows})
         return 0
     if once or plain or is_plain(sys.stdout) or not sys.stdin.isatty():
         for line in watch.all_lines(found, _columns()):

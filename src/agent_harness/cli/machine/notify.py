@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agent_harness.cli import say_json
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import Positive, json_option, show
 from agent_harness.errors import HarnessError, Refused, UsageError
+from agent_harness.kernel import owner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ def notify(context: click.Context, as_json: bool) -> None:
         members: JsonObject = {"to": [sending.shown(each) for each in found.to], "on": [*found.on]}
         quiet = _hours(found.quiet) if found.quiet else None
         members |= {"quiet": quiet, "urgent": [*found.urgent], "digest_hours": found.digest_hours, "failed": failed}
-        show_json("notify", members, as_text=False)
+        say_json("notify", members)
         return
     if not found.to:
         show(
@@ -79,7 +80,7 @@ def add(target: str, as_json: bool) -> int:
     """Add a notification TARGET: webhook:URL, command:PROGRAM, or an apprise address."""
     from agent_harness.views.notify import sending
 
-    _refuse_agents("harness notify add")
+    owner.refuse_agents(None, "harness notify add")
     sending.add(target)
     return _answered(
         "add", {"target": sending.shown(target)}, as_json, f"Added the notification target {sending.shown(target)}"
@@ -93,7 +94,7 @@ def remove(target: str, as_json: bool) -> int:
     """Remove a notification TARGET. Type the target exactly as you added it."""
     from agent_harness.views.notify import sending
 
-    _refuse_agents("harness notify remove")
+    owner.refuse_agents(None, "harness notify remove")
     sending.remove(target)
     return _answered(
         "remove", {"target": sending.shown(target)}, as_json, f"Removed the notification target {sending.shown(target)}"
@@ -121,7 +122,7 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
     """Set which events send notifications, and the quiet hours."""
     from agent_harness.views.notify import notices, sending
 
-    _refuse_agents("harness notify set")
+    owner.refuse_agents(None, "harness notify set")
     members: JsonObject = {}
     for name, given in (("on", on), ("urgent", urgent)):
         if given:
@@ -174,7 +175,7 @@ def test(as_json: bool) -> int:
     found = [(sending.shown(each), why) for each, why in answers_by.items()]
     if as_json:
         answers = [{"target": target, "delivered": why is None, "why": why} for target, why in found]
-        show_json("notify test", {"answers": answers}, as_text=False)
+        say_json("notify test", {"answers": answers})
     else:
         for target, why in found:
             show(f"{target}: {why or 'delivered'}")
@@ -240,15 +241,9 @@ WantedBy=timers.target"""
     return 0
 
 
-def _refuse_agents(command: str) -> None:
-    from agent_harness.kernel import owner
-
-    owner.refuse_agents(None, command)
-
-
 def _answered(verb: str, members: JsonObject, as_json: bool, said: str) -> int:
     if as_json:
-        show_json(f"notify {verb}", members, as_text=False)
+        say_json(f"notify {verb}", members)
     else:
         show(said)
     return 0
