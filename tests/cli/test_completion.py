@@ -178,7 +178,9 @@ def test_the_walk_knows_every_command_and_starts_none() -> None:
     found = words.walk()
     assert {path.split()[1] for path in found if path.startswith("harness ")} == set(COMMANDS) - {"hook"}
     assert "--workers" in found["harness run"].options
-    assert found["harness diff"].place == words.ITEMS
+    assert found["harness diff"].place == found["harness queue hold"].place == words.ITEMS
+    assert found["harness task rollback"].place == words.ITEMS
+    assert found["harness fleet why"].place == words.FILES
     assert found["harness hooks install"].options["--client"]
 
 
