@@ -19,19 +19,16 @@ def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, wi
             why = "the author has no write access to the repository (--anyone imports it)"
             sorter.left_out.append(LeftOut(what=f"{name} {title}", why=why))
             continue
-        ranks = [rank for label in row["labels"] if (rank := _rank(label)) is not None]
+        labels = (label.lower().rpartition(":")[2].rpartition("/")[2].strip() for label in row["labels"])
+        ranks = (label.removeprefix("priority").strip(" -") for label in labels)
         items.append(
             BacklogItem(
                 id=name,
                 title=title,
                 text="\n\n".join(each for each in (row["body"].strip(), row["url"]) if each),
-                priority=min(ranks, default=None),
+                priority=min((_RANKS[each] for each in ranks if each in _RANKS), default=None),
                 done=not row["open"],
             )
         )
     found = sorter.sorted(items, with_done=with_done)
     return Backlog(format="github", scope=repository, items=tuple(found), left_out=tuple(sorter.left_out))
-
-
-def _rank(label: str) -> int | None:
-    return _RANKS.get(label.lower().rpartition(":")[2].rpartition("/")[2].strip().removeprefix("priority").strip(" -"))

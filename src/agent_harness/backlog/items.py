@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from agent_harness.kernel import graph
 from agent_harness.kernel.json import JsonObject
 
-MOST_TITLE_CHARACTERS = 200
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
@@ -61,7 +59,7 @@ class Backlog:
         }
 
 
-def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
+def one_line(text: object, most: int = 200) -> str:
     """Return the text on one line. Cut a long text at a word boundary."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
@@ -89,8 +87,16 @@ class Sorter:
         for each in items:
             if each.id not in open_items:
                 self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="already done in the source list"))
+        for each in open_items.values():
+            for need in each.needs:
+                if need not in known:
+                    why = f"{need} is left out" if need in gone else f"there is no {need}"
+                    self.left_out.append(LeftOut(what=f"{each.id} waits for {need}", why=why))
         # an omitted item counts as done
-        needs = {name: self._needs(each, known, open_items, gone) for name, each in open_items.items()}
+        needs = {
+            name: dict.fromkeys(need for need in each.needs if need in open_items and need != name)
+            for name, each in open_items.items()
+        }
         # an item depends on its parts, and each part on the item's dependencies
         for whole in open_items.values():
             parts = [part for part in whole.parts if part in open_items and part != whole.id]
@@ -111,15 +117,6 @@ class Sorter:
             else:
                 known[each.id] = each
         return [*known.values()]
-
-    def _needs(
-        self, item: BacklogItem, known: dict[str, BacklogItem], open_items: dict[str, BacklogItem], gone: set[str]
-    ) -> dict[str, None]:
-        for need in item.needs:
-            if need not in known:
-                why = f"{need} is left out" if need in gone else f"there is no {need}"
-                self.left_out.append(LeftOut(what=f"{item.id} waits for {need}", why=why))
-        return dict.fromkeys(need for need in item.needs if need in open_items and need != item.id)
 
     def _cut_circles(self, needs: dict[str, dict[str, None]]) -> None:
         place = {name: number for number, name in enumerate(graph.order(needs))}

@@ -132,10 +132,9 @@ _SHAPES: tuple[tuple[str, Callable[[Any], bool]], ...] = (
 
 def _json(text: str, file: Path) -> Any:
     try:
-        raw = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"{file} is not JSON: {error}", hint="harness import --help") from None
-    return raw
 
 
 def _object(text: str, file: Path) -> JsonObject:
@@ -180,10 +179,6 @@ def _texts(found: object) -> tuple[str, ...]:
 # ---- Task Master
 
 
-_TASKMASTER_DONE = ("done", "completed")
-_TASKMASTER_GONE = ("cancelled", "deferred")
-
-
 def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found:
     raw = _object(text, file)
     if isinstance(raw.get("tasks"), list):
@@ -191,16 +186,14 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
     tags = {name: each["tasks"] for name, each in raw.items() if isinstance(each, dict) and "tasks" in each}
     chosen = tag or ("master" if "master" in tags or len(tags) != 1 else next(iter(tags)))
     if chosen not in tags:
-        raise UsageError(f"{file} has no tag {chosen!r}", hint=_of_tags(str(file), sorted(tags)))
+        one, *others = sorted(tags) or ["NAME"]
+        hint = f"harness import {quote(str(file))} --tag {quote(one)}"
+        hint += f"  # or {', '.join(others)}" if others else ""
+        raise UsageError(f"{file} has no tag {chosen!r}", hint=hint)
     for other in tags:
         if other != chosen:
             sorter.left_out.append(LeftOut(what=f"the tag {other}", why=f"--tag {other} imports it"))
     return chosen, _taskmaster_items(tags[chosen], sorter)
-
-
-def _of_tags(file: str, tags: list[str]) -> str:
-    one, *others = tags or ["NAME"]
-    return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
 
 def _taskmaster_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
@@ -226,7 +219,7 @@ def _taskmaster_item(
 ) -> BacklogItem | None:
     status = str(raw.get("status") or "pending")
     title = one_line(raw.get("title") or raw.get("description") or "")
-    if status in _TASKMASTER_GONE:
+    if status in ("cancelled", "deferred"):
         sorter.left_out.append(LeftOut(what=f"{name} {title}", why=f"{status} there"))
         return None
     parted = (("description", ""), ("details", "Details:"), ("testStrategy", "How it is to be tested:"))
@@ -241,7 +234,7 @@ def _taskmaster_item(
         priority={"critical": 0, "high": 0, "medium": 1, "low": 2}.get(str(rank)),
         needs=tuple(beside.get(each, each) for each in _ids(raw.get("dependencies"))),
         parts=parts,
-        done=status in _TASKMASTER_DONE,
+        done=status in ("done", "completed"),
     )
 
 
@@ -412,11 +405,6 @@ def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _markdown(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    items = _markdown_items(text, sorter)
-    return file.name, by_phase(items, text, sorter) if is_roadmap(items) else items
-
-
-def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
     found: list[BacklogItem] = []
     parts: dict[str, list[str]] = {}
     above: list[tuple[int, str, str]] = []
@@ -453,7 +441,8 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
             )
         )
         above.append((indent, name, title))
-    return [replace(each, parts=tuple(parts.get(each.id, ()))) for each in found]
+    items = [replace(each, parts=tuple(parts.get(each.id, ()))) for each in found]
+    return file.name, by_phase(items, text, sorter) if is_roadmap(items) else items
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
