@@ -10,8 +10,6 @@ from agent_harness.fleet.roster import Member, Roster
 from agent_harness.kernel import host
 from agent_harness.kernel.rate_limits import LimitClock
 
-_LOGIN = ":login"
-
 
 def rooms(roster: Roster) -> dict[str, int]:
     """Return the agent limit of each account that has a limit."""
@@ -30,7 +28,7 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 def named(name: str) -> str:
     """Return the account of an agent kind. Return any other ``name`` unchanged."""
-    kind = name.removesuffix(_LOGIN)
+    kind = name.removesuffix(":login")
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name
     try:

@@ -17,14 +17,13 @@ from agent_harness.views.reading import reader_of
 
 KIND = "longtask"
 _STATES = {"run": "open", "wait": "waits", "done": "done", "needs-human": "needs you"}
-_OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
     """Return the command for one slice of a long task."""
     # without agents in fleet.yaml, ``lth`` uses those of the task
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
-    for option, spec in zip(_OPTIONS, member.agents, strict=False):
+    for option, spec in zip(("--worker", "--fallback-worker"), member.agents, strict=False):
         words += [option, spec]
     return words
 

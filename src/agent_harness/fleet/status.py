@@ -111,17 +111,14 @@ def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[s
     if is_paused():
         text.append("Paused by a person: harness fleet resume")
     for row in found[:most]:
-        shown = f"{row['state']:<13} {row['agents']:>3} of {row['share']:>3}  {_done(row):>11}  {row['path']}"
+        done = (
+            "" if None in (row["proven"], row["open"]) else f"{row['proven']}/{int(row['proven']) + int(row['open'])}"
+        )
+        shown = f"{row['state']:<13} {row['agents']:>3} of {row['share']:>3}  {done:>11}  {row['path']}"
         text.append(f"{shown}  ({row['why']})" if row["why"] and row["state"] != "running" else shown)
     if len(found) > most:
         text.append(f"and {len(found) - most} more: harness fleet status --json")
     return [*text, *roster.problems]
-
-
-def _done(row: JsonObject) -> str:
-    if row["proven"] is None or row["open"] is None:
-        return ""
-    return f"{row['proven']}/{int(row['proven']) + int(row['open'])}"
 
 
 def age() -> str:

@@ -41,7 +41,6 @@ LOOK_SECONDS = 600.0
 HOUR_SECONDS = 3600.0
 DEATHS_AN_HOUR = 5
 MOST_WAIT_SECONDS = 60.0
-_ANY_SECONDS = 1e9
 _ENDINGS = {
     0: ("done", "all work is done"),
     1: ("parked", "items failed and are not retried, or nothing was merged"),
@@ -191,14 +190,13 @@ class FleetSupervisor:
             each.state, each.why = "waits", f"{'its' if over else 'the'} budget of today is spent"
             each.begin_at = 0.0
             return None
-        if each.state in ("waits",) and each.why.endswith("of today is spent"):
+        if each.state == "waits" and each.why.endswith("of today is spent"):
             each.state, each.why, each.look_at = "not looked at", "", 0.0
         if not each.alive and each.state not in ("open", "not looked at"):
             return None
-        wants = max(each.agents, each.workable)
         return SlotRequest(
             project=each.member.path,
-            wants=wants,
+            wants=max(each.agents, each.workable),
             most=each.member.workers,
             priority=each.member.priority,
             weight=each.member.weight,
@@ -316,7 +314,7 @@ class FleetSupervisor:
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
         """After a slice, set the project's state and the start time of the next slice."""
         if answer.get("decision") == "wait":
-            seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
+            seconds = number_below(answer.get("waitSeconds"), 1e9) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
         elif code == 1 and not answer:
             each.stamp, each.state = self._stamp(each), "parked"
