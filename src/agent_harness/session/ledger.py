@@ -59,10 +59,7 @@ NAMED = 20
 """Maximum number of regressions that a verdict line lists; ``regressions_total`` counts all of them."""
 
 OUTPUT_BYTES = 65536
-OUTPUT_DAYS = 90
-_LONGEST_STEP = 80
 _LOOKED_BACK = 200  # lines among which the one of a claim that was interrupted is looked for
-_LOCK_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,26 +160,17 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
-def _steps(value: object) -> tuple[VerdictStep, ...]:
-    return tuple(VerdictStep.from_record(each) for each in objects_in(value))
-
-
-def _tools(value: object) -> dict[str, str]:
-    return {str(name): str(each) for name, each in members_of(value).items()}
-
-
 _PARSERS = {
     **dict.fromkeys(("item", "verdict", "id", "at", "agent", "model", "base", "candidate", "commit"), text),
     **dict.fromkeys(("red_base", "isolation", "sandbox", "grade", "basis", "by", "word", "prev"), text),
     **dict.fromkeys(("n", "session", "attempt", "regressions_total", "of"), whole),
-    **dict.fromkeys(("claim", "codes", "regressions", "flaky"), _texts),
+    **dict.fromkeys(
+        ("claim", "codes", "regressions", "flaky"),
+        lambda value: tuple(map(str, value)) if isinstance(value, list) else (),
+    ),
     **dict.fromkeys(("cost_usd", "seconds"), _number),
-    "steps": _steps,
-    "tools": _tools,
+    "steps": lambda value: tuple(map(VerdictStep.from_record, objects_in(value))),
+    "tools": lambda value: {str(name): str(each) for name, each in members_of(value).items()},
 }
 
 
@@ -230,7 +218,7 @@ def _turn(path: str) -> Iterator[None]:
 
 def _is_locked(descriptor: int) -> bool:
     try:
-        return lock.await_lock(descriptor, _LOCK_SECONDS)
+        return lock.await_lock(descriptor, 30.0)
     except OSError:  # a disk without locks: the lock of the project keeps others out
         return True
 
@@ -374,7 +362,7 @@ def keep_output(
     said = f"{problem}\n" if problem else ""
     tail = redact(output).encode("utf-8", "replace")[-OUTPUT_BYTES:].decode("utf-8", "ignore")
     text = f"$ {redact(command)}\n{tail.rstrip()}\n{said}[{ended}]\n"
-    step = "".join(each if each.isalnum() or each in "-_" else "-" for each in step)[:_LONGEST_STEP]
+    step = "".join(each if each.isalnum() or each in "-_" else "-" for each in step)[:80]
     number = next((found.n for found in newest_first(path)), 0)
     while True:
         number += 1
@@ -383,7 +371,7 @@ def keep_output(
             return kept
 
 
-def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
+def prune_outputs(folder: str, *, days: int = 90) -> int:
     """Delete outputs older than ``days`` days. Return the number of deleted files."""
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []

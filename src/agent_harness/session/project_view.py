@@ -451,7 +451,9 @@ class ProjectReader:
             several=several,
             gaps=(*self._state_gaps, *self._sessions.gaps(), *self._claims.gaps()),
         )
-        self._view = before if _is_same(found, before) else found
+        same = found.state is before.state and found.sessions is before.sessions and found.claims is before.claims
+        same = same and (now, several, found.gaps) == (before.now, before.several, before.gaps)
+        self._view = before if same else found
         return self._view
 
     @property
@@ -530,12 +532,6 @@ class _Histories(Generic[T]):
 
 def _claims(rows: Iterable[JsonObject], before: tuple[ClaimVerdict, ...]) -> tuple[ClaimVerdict, ...]:
     return (*before, *(ClaimVerdict.from_record(row) for row in rows if row.get("v") == 1))
-
-
-def _is_same(one: ProjectView, other: ProjectView) -> bool:
-    parts = ((one.state, other.state), (one.sessions, other.sessions), (one.claims, other.claims))
-    rest = ((each.now, each.several, each.gaps) for each in (one, other))
-    return all(a is b for a, b in parts) and next(rest) == next(rest)
 
 
 def clock_text(seconds: float) -> str:

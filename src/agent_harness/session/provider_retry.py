@@ -182,7 +182,10 @@ class ProviderRetry:
             # a failed turn that left work to verify is not tried again
             if failure is None or is_enough():
                 return outcome, None
-            tries, left = self._count(failure, outcome), self._left_seconds()
+            # a provider that served a part of the turn starts the count again
+            was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
+            tries = self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
+            left = self.timeout_seconds - (time.monotonic() - self.began) / clock.time_scale()
             wait = wait_before(failure, tries, left, spare=self.spare) if failure.kind in kinds else None
             if wait is None:
                 return outcome, failure
@@ -191,16 +194,6 @@ class ProviderRetry:
             if not self.stop.wait(wait):
                 return replace(outcome, reason="user_pause", ok=False), None
             again = True
-
-    def _left_seconds(self) -> float:
-        spent = (time.monotonic() - self.began) / clock.time_scale()
-        return self.timeout_seconds - spent
-
-    def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        # a provider that served a part of the turn starts the count again
-        was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
-        self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
-        return self._tries[failure.kind]
 
     def _report(self, failure: ProviderFailure, wait: float) -> None:
         when = f"in {spoken(wait)}" if wait else "now"

@@ -229,6 +229,8 @@ class Turns:
         return asked
 
     def _add(self, outcome: Outcome) -> None:
+        told = [f"told: {text}" for text in outcome.steered]
+        told += [f"{outcome.reason}: {outcome.message}"] if outcome.reason in _ENDED_BY_MONITOR else []
         self.so_far = replace(
             self.so_far,
             conversation=outcome.conversation,
@@ -236,7 +238,7 @@ class Turns:
             evidence_shown=self.so_far.evidence_shown or outcome.evidence_shown,
             used=usage.merge(self.so_far.used, outcome.usage),
             turns=self.so_far.turns + 1,
-            interventions=(*self.so_far.interventions, *_interventions(outcome)),
+            interventions=(*self.so_far.interventions, *told),
         )
         for kind, texts in (("agent_steered", outcome.steered), ("agent_not_told", outcome.not_delivered)):
             for text in texts:
@@ -244,11 +246,6 @@ class Turns:
         self._note_said(outcome.said)
         if outcome.reason not in _SAID_ELSEWHERE:
             self.journal.say(outcome.message)
-
-
-def _interventions(outcome: Outcome) -> list[str]:
-    told = [f"told: {text}" for text in outcome.steered]
-    return [*told, f"{outcome.reason}: {outcome.message}"] if outcome.reason in _ENDED_BY_MONITOR else told
 
 
 Ended = TypeVar("Ended")

@@ -342,12 +342,9 @@ def block(git: Git) -> Block | None:
     """Return the git problem that prevents a run, or None."""
     if not git.is_repository:
         return None
-    return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
-
-
-def _damaged(git: Git) -> Block | None:
-    found = repair.damage(git.repository)
-    return Block(reason=found[0], command=found[1]) if found else None
+    if damage := repair.damage(git.repository):
+        return Block(reason=damage[0], command=damage[1])
+    return unfinished(git) or _misled(git) or _refused(git)
 
 
 def _misled(git: Git) -> Block | None:
