@@ -222,8 +222,7 @@ def _taskmaster_item(
     if status in ("cancelled", "deferred"):
         sorter.left_out.append(LeftOut(what=f"{name} {title}", why=f"{status} there"))
         return None
-    parted = (("description", ""), ("details", "Details:"), ("testStrategy", "How it is to be tested:"))
-    text = _said(raw, *parted)
+    text = _said(raw, ("description", ""), ("details", "Details:"), ("testStrategy", "How it is to be tested:"))
     if above is not None:
         text = f"Part of {above.get('id')}: {one_line(above.get('title') or '')}\n\n{text}".strip()
     rank = (raw if raw.get("priority") else above or raw).get("priority")

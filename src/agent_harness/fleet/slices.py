@@ -79,6 +79,5 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    second = answered.get("fallback")
-    used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
+    used = [each.get("usage") for each in (answered, answered.get("fallback")) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -141,8 +141,7 @@ def lines(
     ]
     counted = found["claims"]
     if judged := counted["judged"]:
-        rejected = f", {counted['rejected'] or 'none'} rejected"
-        rows.append(labelled("claims", f"{judged}{rejected}"))
+        rows.append(labelled("claims", f"{judged}, {counted['rejected'] or 'none'} rejected"))
     if kept_line:
         rows.append(labelled("kept", kept_line))
     if untold := found.get("undelivered"):

@@ -156,8 +156,7 @@ def on_beginning(
     """Return the changes of a turn, moved to ``base``, the commit at which the turn began."""
     since = _newest_kept(git, base, tip) if tip else None
     found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
-    pairs = git.differences(files, found.tree)
-    changes = {path: pair for path, pair in pairs.items() if not leave(path)}
+    changes = {path: pair for path, pair in git.differences(files, found.tree).items() if not leave(path)}
     conflicts = [path for path in found.conflicts if not leave(os.fsencode(path))]
     conflicts += [os.fsdecode(path) for path in _hidden(git, changes)]
     return OnBeginning(tree=found.tree, changes=changes, conflicts=tuple(dict.fromkeys(conflicts)))
