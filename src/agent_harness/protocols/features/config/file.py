@@ -121,9 +121,11 @@ class _Plain:
 
     def mapping(self, given: Mapping[object, object], at: Key) -> dict[str, object]:
         answer: dict[str, object] = {}
+        marks = getattr(getattr(given, "lc", None), "data", None) or {}
         for key, value in given.items():
             here = (*at, str(key))
-            self._note(given, key, here)
+            if key in marks:
+                self.lines[here] = marks[key][0] + 1
             answer[str(key)] = self.value(value, here)
         return answer
 
@@ -140,11 +142,6 @@ class _Plain:
         if isinstance(given, int):
             return int(given)
         return float(given) if isinstance(given, float) else str(given)
-
-    def _note(self, given: object, key: object, at: Key) -> None:
-        marks = getattr(getattr(given, "lc", None), "data", None) or {}
-        if key in marks:
-            self.lines[at] = marks[key][0] + 1
 
 
 def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
@@ -177,11 +174,8 @@ Source = Literal["default", "file", "environment", "flag"]
 class Layers:
     document: SettingsFile
     values: dict[str, object]
-    sources: dict[Key, Source] = field(default_factory=dict)
+    sources: dict[Key, Source]
     where: dict[Key, str] = field(default_factory=dict)
-
-    def overlay(self, values: Mapping[str, object], source: Source) -> None:
-        self.sources.update({key: source for key, value in leaves(values) if value is not None})
 
     def set(self, key: Key, value: object, source: Source, *, where: str | None = None) -> None:
         section = self.values

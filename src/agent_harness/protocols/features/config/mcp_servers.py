@@ -155,14 +155,6 @@ class GivenConfig:
         return self.values.get(name)
 
 
-def _playwright(given: GivenConfig) -> Started:
-    return tuple(_browser(given, "--viewport-size", folder="--output-dir")), {}
-
-
-def _chrome(given: GivenConfig) -> Started:
-    return tuple(_browser(given, "--viewport")), {}
-
-
 def _browser(given: GivenConfig, viewport: str, folder: str | None = None) -> Iterator[str]:
     if given.switch("headless"):
         yield "--headless"
@@ -202,8 +194,8 @@ def _dbhub(given: GivenConfig) -> Started:
 
 
 RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
-    "@playwright/mcp": _playwright,
-    "chrome-devtools-mcp": _chrome,
+    "@playwright/mcp": lambda given: (tuple(_browser(given, "--viewport-size", folder="--output-dir")), {}),
+    "chrome-devtools-mcp": lambda given: (tuple(_browser(given, "--viewport")), {}),
     "@modelcontextprotocol/server-puppeteer": _puppeteer,
     "postgres-mcp": _postgres,
     "@modelcontextprotocol/server-postgres": _reference_postgres,

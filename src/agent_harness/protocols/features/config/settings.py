@@ -65,7 +65,7 @@ class Config:
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
         if not found:
             raise KeyError(key)
-        return max(found, key=_STRENGTH.index)
+        return max(found, key=("default", "file", "environment", "flag").index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
@@ -102,9 +102,6 @@ class Config:
             raise ConfigurationError(f"test_file: {problem}", file=str(self.path)) from None
 
 
-_STRENGTH: tuple[Source, ...] = ("default", "file", "environment", "flag")
-
-
 def load(
     project: str | os.PathLike[str],
     environ: Mapping[str, str] | None = None,
@@ -115,10 +112,12 @@ def load(
     root = Path(project)
     environ = os.environ if environ is None else environ
     document = file.read(Path(FeatureLayout(root).settings))
-    layers = Layers(document, {"project": {}} | copy.deepcopy(document.values))
-    layers.overlay(document.values, "file")
-    for name, key, value in _from_environment(environ):
-        layers.set(key, value, "environment", where=name)
+    sources: dict[Key, Source] = {key: "file" for key, value in file.leaves(document.values) if value is not None}
+    layers = Layers(document, {"project": {}} | copy.deepcopy(document.values), sources)
+    for name in sorted(environ):
+        parts = name.removeprefix("HARNESS_").lower().split("__")
+        if name.startswith("HARNESS_") and len(parts) > 1 and all(parts):
+            layers.set(tuple(parts), file.scalar(environ[name]), "environment", where=name)
     for dotted, value in (flags or {}).items():
         layers.set(tuple(dotted.split(".")), value, "flag", where=f"--{dotted.rpartition('.')[2].replace('_', '-')}")
     _derive(layers, commands.facts(root, environ))
@@ -133,13 +132,6 @@ def json_schema() -> dict[str, object]:
         "title": "agent-harness: .harness.yaml",
     }
     return answer | {k: v for k, v in HarnessFile.model_json_schema().items() if k != "title"}
-
-
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, object]]:
-    for name in sorted(environ):
-        parts = name.removeprefix("HARNESS_").lower().split("__")
-        if name.startswith("HARNESS_") and len(parts) > 1 and all(parts):
-            yield name, tuple(parts), file.scalar(environ[name])
 
 
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
