@@ -125,10 +125,6 @@ def _rollback(project: Project, asked: Question, _budget: float | None) -> JsonO
     return {"rescue_ref": next(iter(kept), None)}
 
 
-def _abort(project: Project, _asked: Question, _budget: float | None) -> JsonObject:
-    return takeover.clear_state(project)
-
-
 def _pause(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     project.store.finalize_in()
     paused = {"reason": asked.message}
@@ -136,10 +132,6 @@ def _pause(project: Project, asked: Question, _budget: float | None) -> JsonObje
     locking.keep(project, paused)
     project.say("State saved. Resume with: harness resume")
     return {"next": "harness resume"}
-
-
-def _increase(project: Project, asked: Question, budget: float | None) -> JsonObject:
-    return raise_budget(project, asked.limit or "Session", budget)
 
 
 def _investigate(project: Project, asked: Question, _budget: float | None) -> JsonObject:
@@ -263,9 +255,8 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Record that a large feature stays whole, so that no later run asks about its size."""
-    state = project.store.state()
-    accepted = [*state.sizes_accepted, *asked.features]
-    project.store.update_state(sizes_accepted=sorted(set(accepted)))
+    accepted = {*project.store.state().sizes_accepted, *asked.features}
+    project.store.update_state(sizes_accepted=sorted(accepted))
     project.say(f"Feature #{asked.feature_id} stays as it is.")
     return {}
 
@@ -308,9 +299,9 @@ ANSWERS: dict[str, Callable[[Project, Question, float | None], JsonObject]] = {
     "split": _split,
     "manual": _manual,
     "rollback": _rollback,
-    "abort": _abort,
+    "abort": lambda project, _asked, _budget: takeover.clear_state(project),
     "pause": _pause,
-    "increase": _increase,
+    "increase": lambda project, asked, budget: raise_budget(project, asked.limit or "Session", budget),
     "investigate": _investigate,
     "edit": _edit,
     "reset": _reset,

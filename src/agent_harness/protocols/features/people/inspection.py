@@ -340,8 +340,7 @@ def _waiting(project: Project) -> Iterator[ProjectCheck]:
     if holder:
         yield ProjectCheck("lock", "ok", f"a harness is running: {holder}")
     elif project.store.open_session() is not None:
-        message = "a session was interrupted; the next run recovers it"
-        yield ProjectCheck("session", "warning", message, "harness run")
+        yield ProjectCheck("session", "warning", "a session was interrupted; the next run recovers it", "harness run")
     else:
         yield ProjectCheck("lock", "ok", "no harness is running")
 

@@ -126,8 +126,7 @@ def _write_changes(git: Git, found: KeptWork, without: tuple[str, ...]) -> list[
     dirty = {os.fsencode(each.path) for each in git.status()}
     links = Links(os.fsencode(git.top()))
     for path, (before, _) in changes.items():
-        is_new = before == ABSENT
-        in_the_way = is_new and os.path.lexists(git.file(path))
+        in_the_way = before == ABSENT and os.path.lexists(git.file(path))
         if path in moved or path in dirty or in_the_way or links.above(path):
             hint = f"harness rescue restore {_short(found.ref)} --to A-NEW-FOLDER"
             raise UnsafeTree(f"{shown(path)} was changed after this work was removed; nothing was restored", hint=hint)

@@ -43,8 +43,7 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
     """End the hand-off and verify the person's work. Offer to mark each feature that passes."""
-    state = project.store.state()
-    handed = state.handoff
+    handed = project.store.state().handoff
     if not isinstance(handed, dict):
         raise Refused("The project is not handed off", hint="harness handoff")
     dirty = project.dirty()
@@ -145,8 +144,7 @@ def abort(project: Project) -> JsonObject:
 def clear_state(project: Project) -> JsonObject:
     """Move the project's state to ``.harness/aborted-TIME/``. The caller must hold the lock."""
     at = project.layout
-    stamp = clock.now().strftime("%Y%m%dT%H%M%S")
-    folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
+    folder = free_name(os.path.join(at.state_dir, f"aborted-{clock.now():%Y%m%dT%H%M%S}"))
     os.makedirs(folder)
     for path in (at.session_state, at.baseline, at.file_sizes, at.quality, at.checkpoints):
         for each in (path, f"{path}.bak"):
