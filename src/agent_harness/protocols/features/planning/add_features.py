@@ -94,8 +94,7 @@ def _refuse_unsafe(project: Project) -> None:
 
 
 def _prompt(project: Project, before: FeatureList, text: str) -> str:
-    listed = before.features
-    rows = [f"- #{f.id} {f.description}"[:160] for f in listed[-100:]]
+    rows = [f"- #{f.id} {f.description}"[:160] for f in before.features[-100:]]
     return prompts.render(
         "extend",
         {
@@ -168,7 +167,6 @@ def _tell(project: Project, before: FeatureList, commit: str, head: str) -> Json
 # -- one feature, by a person ------------------------------------------------------------------------------------------
 
 STUB = 'import pytest\n\n\ndef test_{name}():\n    pytest.fail("Not implemented")\n'
-SIZES = ((3, "small"), (5, "medium"))
 
 
 def add(
@@ -291,7 +289,7 @@ def _append(project: Project, document: FeatureList, new: list[JsonObject], mess
 
 
 def _size(steps: Sequence[str]) -> str:
-    return next((word for most, word in SIZES if len(steps) <= most), "large")
+    return next((word for most, word in ((3, "small"), (5, "medium")) if len(steps) <= most), "large")
 
 
 class NewTestFiles:

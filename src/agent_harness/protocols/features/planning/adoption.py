@@ -67,18 +67,21 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
         own = [name for name in _own_names(layout) if name in repository.dirty_paths(git)]
         if own:
             repository.commit_files(git, own, MESSAGE)
-        measured = _record(project, facts)
+        failing = proven.not_open(project.store.features(), facts.failing)
+        # last, because the state shows that the adoption is complete
+        takeover.fresh_state(project, facts, known_failures=failing)
+        project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
     passing, total = project.store.features().counts()
-    say(f"Known to pass: {len(measured['passing'])} tests. Known failures: {len(measured['failing'])}.")
-    for node in measured["failing"][:10]:
+    say(f"Known to pass: {len(facts.passing)} tests. Known failures: {len(failing)}.")
+    for node in failing[:10]:
         say(f"- {node}")
     next_step = "harness run" if total else 'harness add-feature "..."'
     say(f"Ready for: {next_step}")
     return {
         "created": written,
         "features": {"passing": passing, "total": total},
-        "tests": {"passing": len(measured["passing"]), "total": measured["total"]},
-        "known_failures": measured["failing"],
+        "tests": {"passing": len(facts.passing), "total": facts.total},
+        "known_failures": failing,
         "commit": git.head(),
         "next": next_step,
     }
@@ -115,7 +118,10 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
     if os.path.exists(layout.settings):
         return []
-    files.replace(layout.settings, _settings(root, _name(root)))
+    found = command_rules.facts(root, os.environ)
+    folder = next((f"{each}/" for each in TESTS if (root / each).is_dir()), "")
+    full, feature = f"{found.runner} {folder}".strip() + " -v", f"{found.runner} {{test_file}} -v"
+    files.replace(layout.settings, default_text(_name(root), full=full, feature=feature, lint=found.lint))
     return [layout.relative(layout.settings)]
 
 
@@ -146,13 +152,6 @@ def _bytes(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _settings(root: Path, name: str) -> str:
-    found = command_rules.facts(root, os.environ)
-    folder = next((f"{each}/" for each in TESTS if (root / each).is_dir()), "")
-    full = f"{found.runner} {folder}".strip() + " -v"
-    return default_text(name, full=full, feature=f"{found.runner} {{test_file}} -v", lint=found.lint)
-
-
 def _no_features(name: str) -> str:
     whole: JsonObject = {
         "project": name,
@@ -176,14 +175,6 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
             hint=f"make `{project.config.testing.full}` work, then harness init --adopt  (or add --allow-failing)",
         )
     return facts
-
-
-def _record(project: Project, facts: Suite) -> JsonObject:
-    failing = proven.not_open(project.store.features(), facts.failing)
-    # last, because the state shows that the adoption is complete
-    takeover.fresh_state(project, facts, known_failures=failing)
-    project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
-    return {"passing": sorted(facts.passing), "failing": failing, "total": facts.total}
 
 
 # -- removal of the harness --------------------------------------------------------------------------------------------

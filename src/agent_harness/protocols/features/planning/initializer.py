@@ -30,7 +30,6 @@ from agent_harness.session.runner import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 
-COMMIT_MESSAGE = "Initial project setup by initializer agent"
 SPEC_BYTES = 1_000_000
 
 SCRIPT = "#!/bin/sh\n# {what}\nset -eu\nexit 0\n"
@@ -260,10 +259,9 @@ def _settle_linter(project: Project) -> None:
 
 def _commit(project: Project) -> str:
     before = project.git.head()
-    commit = project.candidate("0", COMMIT_MESSAGE)
+    commit = project.candidate("0", "Initial project setup by initializer agent")
     if commit != before:
-        branch = project.git.look().branch
-        snapshot.adopt(project.git, commit, branch=branch, expected_head=before)
+        snapshot.adopt(project.git, commit, branch=project.git.look().branch, expected_head=before)
     return commit
 
 
