@@ -56,23 +56,18 @@ class GitHubTracker:
         token = environ.get("GH_TOKEN") or environ.get("GITHUB_TOKEN")
         if not token:
             raise _failure("AUTH", "no token is set.", hint="export GITHUB_TOKEN=...")
-        where = environ.get("GITHUB_API_URL") or "https://api.github.com"
-        # a request is sent only when a method needs one
-        self._repository = self._open(token, where.rstrip("/"))
-
-    def _open(self, token: str, where: str) -> "Repository":
         client = self._library.Github(
             auth=self._library.Auth.Token(token),
-            base_url=where,
+            base_url=(environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"),
             timeout=ANSWER_SECONDS,
             user_agent="agent-harness",
             per_page=100,
             retry=None,
             seconds_between_requests=clock.scaled(BETWEEN_REQUESTS_SECONDS),
             seconds_between_writes=clock.scaled(BETWEEN_WRITES_SECONDS),
-            lazy=True,  # asks for nothing before it is needed
+            lazy=True,  # a request is sent only when a method needs one
         )
-        return client.get_repo(self._name)
+        self._repository: Repository = client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
         """Return every open or closed issue with the harness's label."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
-from agent_harness.kernel.json import JsonObject
+from agent_harness.kernel.json import JsonObject, members_of
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish.github import GitHubTracker, Issue
@@ -25,8 +25,6 @@ REOPENED = (
 )
 VERIFIED = "The harness has verified this feature. It closes no issues here (`github.close_on_verify` is off)."
 MANY = 20  # issues to create, from which on a message comes first
-_TITLE = 250
-_BODY = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +88,7 @@ def marker(project: str, feature_id: int) -> str:
 
 def title(feature: Feature) -> str:
     # without a `#`, which GitHub would make a link
-    return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
+    return _cut(f"Feature {feature.id}: {_plain(feature.description)}", 250)
 
 
 def body(project: str, feature: Feature) -> str:
@@ -103,7 +101,7 @@ def body(project: str, feature: Feature) -> str:
         f"Needs: {needs}" if needs else "",
         "Kept by agent-harness from `features.json`, which is the authority. Closed means verified.",
     ]
-    text = _cut("\n\n".join(part for part in parts if part), _BODY)
+    text = _cut("\n\n".join(part for part in parts if part), 20_000)
     return f"{text}\n\n{marker(project, feature.id)}"
 
 
@@ -126,7 +124,9 @@ class Mirror:
         self._project = project
         self._tracker = tracker
         self._repository = repository
-        self._known = _rows(project.store.issues(), repository)
+        found = project.store.issues()
+        rows = members_of(found.get("issues")) if found.get("repository") == repository else {}
+        self._known = {str(i): row for i, row in rows.items() if isinstance(row, dict)}
         settings = project.config.github
         self._choices = MirrorChoices(
             create_missing=settings.create_missing_issues, close_verified=settings.close_on_verify
@@ -162,16 +162,11 @@ class Mirror:
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
         number = self._known.get(str(feature_id), {}).get("number")
-        if isinstance(number, int):
-            recorded = listed.get(number) or self._tracker.issue(number)
-            if recorded is not None and recorded.marker == mark:
-                return recorded
-            return self._marked(mark, listed) or recorded
-        return self._marked(mark, listed)
-
-    def _marked(self, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
+        recorded = (listed.get(number) or self._tracker.issue(number)) if isinstance(number, int) else None
+        if recorded is not None and recorded.marker == mark:
+            return recorded
         found = [issue for issue in listed.values() if issue.marker == mark and issue.trusted]
-        return min(found, key=lambda issue: issue.number, default=None)
+        return min(found, key=lambda issue: issue.number, default=recorded)
 
     def _act(self, name: str, feature: Feature, found: Issue | None) -> None:
         feature_id, passes = feature.id, feature.passes
@@ -211,13 +206,6 @@ class Mirror:
             self._known[str(feature_id)] = row
             kept = {"repository": self._repository, "issues": self._known}
             self._project.store.write(self._project.layout.github_issues, kept)
-
-
-def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    rows = found.get("issues")
-    if found.get("repository") != repository or not isinstance(rows, dict):
-        return {}
-    return {str(i): row for i, row in rows.items() if isinstance(row, dict)}
 
 
 # -- at the end of a session -------------------------------------------------------------------------------------------
