@@ -15,7 +15,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from agent_harness.errors import HarnessError, StateDamaged
 from agent_harness.kernel import clock, files, snapshot
@@ -133,7 +133,10 @@ def prune(project: Project) -> list[str]:
         str(each.get("id")) for each in named if each
     }
     old = clock.now() - timedelta(days=min(settings.max_age_days, 1_000_000))
-    gone = [name for name in _expired(found, kept, old) if _remove(project, found[name])]
+    # a record without a valid time never expires
+    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
+    expired = [name for name, moment in taken.items() if moment is not None and moment < old]
+    gone = [name for name in expired if _remove(project, found[name])]
     if gone:
         project.store.event("checkpoints_pruned", "routine", checkpoints=gone)
     return gone
@@ -147,12 +150,6 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
         most = 1 if feature.passes else keep
         kept.update(own[len(own) - most :] if most < len(own) else own)
     return kept
-
-
-def _expired(found: Mapping[str, JsonObject], kept: set[str], old: datetime) -> list[str]:
-    taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in kept}
-    # a record without a valid time never expires
-    return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
