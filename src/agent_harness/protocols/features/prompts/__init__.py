@@ -30,13 +30,9 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
     """Return the part of the prompt about file changes, visual checks and manual checks (UAH-447)."""
-    return _free_files(feature) + _look(feature, screenshots) + _person(feature)
-
-
-def _free_files(feature: Feature) -> str:
-    if not feature.may_change:
-        return ""
-    return f"\nA person allows this feature to change, beside its own files: {', '.join(feature.may_change)}\n"
+    allowed = ", ".join(feature.may_change)
+    told = f"\nA person allows this feature to change, beside its own files: {allowed}\n" if feature.may_change else ""
+    return told + _look(feature, screenshots) + _person(feature)
 
 
 def _look(feature: Feature, screenshots: str) -> str:
@@ -111,7 +107,8 @@ def summary(facts: OrientationFacts) -> str:
 
 
 def _ever_shorter(facts: OrientationFacts) -> Sequence[OrientationFacts]:
-    partial = facts.partial and {**facts.partial, **{k: list(facts.partial.get(k) or [])[:3] for k in _LISTS}}
+    lists = ("done", "left", "wip_files")
+    partial = facts.partial and {**facts.partial, **{k: list(facts.partial.get(k) or [])[:3] for k in lists}}
     steps = [facts, replace(facts, key_files=facts.key_files[:3])]
     steps.append(replace(steps[-1], key_files=()))
     steps.append(replace(steps[-1], decisions=facts.decisions[:3]))
@@ -119,9 +116,6 @@ def _ever_shorter(facts: OrientationFacts) -> Sequence[OrientationFacts]:
     steps.append(replace(steps[-1], partial=partial))
     steps.append(replace(steps[-1], failure=_short(facts.failure, 400)))
     return steps
-
-
-_LISTS = ("done", "left", "wip_files")
 
 
 def _state(facts: OrientationFacts) -> str:
