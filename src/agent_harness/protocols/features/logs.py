@@ -216,13 +216,12 @@ KEPT_DAYS = {"routine": 30, "debug": 7}
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
 """Levels of logs without levels. Rows of decisions.jsonl and sessions.jsonl are never deleted."""
 
-PRUNED = ".pruned"
 _DAY = timedelta(days=1)
 
 
 def prune_daily(project: Project) -> None:
     """Delete expired log rows and files, unless this was done in the last 24 hours."""
-    mark = project.layout.log(PRUNED)
+    mark = project.layout.log(".pruned")
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
         if timedelta(0) <= age < _DAY:
@@ -273,23 +272,16 @@ def _is_expired_line(line: bytes, at: datetime, retention_days: int, level: str 
 
 def _prune_transcripts(folder: str, at: datetime, retention_days: int) -> int:
     dropped = ledger.prune_outputs(os.path.join(folder, "verdicts"), days=retention_days)
-    for path in _ours(folder):
+    names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        is_ours = name.startswith("session-") and name.endswith((".log", ".cassette.jsonl"))
+        if not is_ours or os.path.islink(path):
+            continue
         if at - clock.moment(os.lstat(path).st_mtime) > _span(retention_days):
             os.unlink(path)
             dropped += 1
     return dropped
-
-
-_TRANSCRIPTS = (".log", ".cassette.jsonl")
-
-
-def _ours(folder: str) -> Iterator[str]:
-    """Yield the paths of the session transcripts in a folder."""
-    names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
-    for name in sorted(names):
-        path = os.path.join(folder, name)
-        if name.startswith("session-") and name.endswith(_TRANSCRIPTS) and not os.path.islink(path):
-            yield path
 
 
 def _span(days: int) -> timedelta:

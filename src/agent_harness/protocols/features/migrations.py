@@ -48,8 +48,7 @@ def refuse_newer(project: Project) -> None:
     if found is None or found <= NOW:
         return
     if project.config.compatibility.on_newer_state == "warn":
-        message = "State is from newer harness version, proceeding with caution"
-        project.say(f"Warning: {message}")
+        project.say("Warning: State is from newer harness version, proceeding with caution")
         return
     made_by = project.store.stored_state().get("harness_version") or "unknown"
     raise Refused(

@@ -162,20 +162,16 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         refuse_unsafe(project)
         if dirty := project.dirty():
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
-        rescue = _go_back(project, SessionCheckpoint.from_record(checkpoint), feature_id)
+        to = SessionCheckpoint.from_record(checkpoint).snapshot
+        ref = repository.free_ref(project.git, f"refs/harness/set-aside/{feature_id}")
+        rescue = project.go_back(to, ref, f"feature-{feature_id}").ref
+        told = f"A person took Feature #{feature_id} out of the way; its work is kept in {rescue}."
+        entry = progress.entry(project.store.state().last_session, [("HARNESS", [told])])
+        progress.append(project.layout.progress, entry)
+        project.store.event("work_set_aside", feature_id=feature_id, ref=rescue)
         project.say(f"The feature's unfinished work is kept. To show it: git show {rescue}")
     project.store.update_state(**records.NOTHING_UNFINISHED)
     return rescue
-
-
-def _go_back(project: Project, checkpoint: SessionCheckpoint, feature_id: int) -> str | None:
-    ref = repository.free_ref(project.git, f"refs/harness/set-aside/{feature_id}")
-    rescued = project.go_back(checkpoint.snapshot, ref, f"feature-{feature_id}")
-    lines = [("HARNESS", [f"A person took Feature #{feature_id} out of the way; its work is kept in {rescued.ref}."])]
-    number = project.store.state().last_session
-    progress.append(project.layout.progress, progress.entry(number, lines))
-    project.store.event("work_set_aside", feature_id=feature_id, ref=rescued.ref)
-    return rescued.ref
 
 
 def _leave_baseline(project: Project, feature_id: int) -> None:

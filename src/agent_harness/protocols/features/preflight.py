@@ -182,7 +182,6 @@ def valid_features(project: Project, document: FeatureList | None = None) -> Fea
 # -- the project's own environment -------------------------------------------------------------------------------------
 
 
-SCRIPT_SECONDS = 300.0
 HEALTH_SECONDS = 60.0
 
 
@@ -237,7 +236,7 @@ class DevelopmentEnvironment:
     stop: str | None
     log: Path
     say: Callable[[str], None]
-    script_seconds: float = SCRIPT_SECONDS
+    script_seconds: float = 300.0
     sandbox: Sandbox | None = field(default=None, init=False)  # of the scripts
     _env: Mapping[str, str] = field(default_factory=process.scrubbed_environment, init=False)
     _running: list[process.Running] = field(default_factory=list, init=False)

@@ -25,8 +25,6 @@ INSTRUCTIONS = (
 NO_ID = -1
 """Id of a feature whose id in the file is not a whole number. ``problems`` reports such a feature."""
 
-VERIFICATION_TYPES = ("automated", "hybrid", "manual")
-
 
 # -- parsers of values -----------------------------------------------------------------------------------------------
 
@@ -130,7 +128,7 @@ class Feature:
     def verification_type(self) -> str:
         """Kind of verification that the feature needs (UAH-403)."""
         found = self.record.get("verification_type")
-        return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
+        return found if isinstance(found, str) and found in ("hybrid", "manual") else "automated"
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:

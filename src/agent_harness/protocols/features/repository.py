@@ -15,9 +15,6 @@ from agent_harness.kernel.git.objects import ABSENT
 from agent_harness.kernel.git.status import Links
 from agent_harness.kernel.process import scrubbed_environment
 
-LOCK_CHECKS = 20
-LOCK_LOOK_SECONDS = 0.1
-
 
 def dirty_paths(git: Git) -> list[str]:
     """Return the paths that differ from HEAD. Ignored files and nested repositories are left out."""
@@ -107,10 +104,10 @@ def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
 def index_lock(git: Git) -> str | None:
     """Wait until git's index lock is gone. Return the lock's path if it stays."""
     path = os.path.join(git.git_dir(), "index.lock")
-    for _ in range(LOCK_CHECKS):
+    for _ in range(20):
         if not os.path.lexists(path):
             return None
-        time.sleep(LOCK_LOOK_SECONDS)
+        time.sleep(0.1)
     return path
 
 

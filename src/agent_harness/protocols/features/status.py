@@ -95,7 +95,11 @@ class FeatureFacts:
         circle = any(each.kind == "dependency_cycle" for each in self.asked)
         self.feature = None if circle else selection.next_feature(document, state).feature
         self.is_complete = bool(total) and passing == total
-        self.last_run = self._last_run(store, is_under_way=bool(under_way))
+        self.last_run = (
+            needs.looks_of(needs.read_end(store.home()))
+            if self.is_complete
+            else needs.now_or_end_of(store.layout.root, store.home(), under_way=bool(under_way))
+        )
         self.needs = needs.of(
             [(each.message, questions.hint(each)) for each in self.asked],
             held=run_snapshot.held(self.parallel),
@@ -107,11 +111,6 @@ class FeatureFacts:
         one = (under_way or {}).get("feature_id")
         claimed = members_of(store.claims_of_run().get("items"))
         self._works_on = {*claimed, *([] if one is None else [str(one)])}  # also of killed sessions
-
-    def _last_run(self, store: FeatureStore, *, is_under_way: bool) -> "JsonObject":
-        if self.is_complete:
-            return needs.looks_of(needs.read_end(store.home()))
-        return needs.now_or_end_of(store.layout.root, store.home(), under_way=is_under_way)
 
     def standing(self, feature: records.Feature) -> str:
         """Return the feature's state as one word, such as proven, open or skipped."""
@@ -256,7 +255,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         rows += [
             _open_line(found["open_session"]),
             *_now_lines("  ", found["now"]),
-            *_retry_lines(found["client_retry"]),
+            *([f"{again['at']}: {again['message']}"] if (again := found["client_retry"]) else []),
         ]
     else:
         rows += _now_lines("Now: ", [each for each in found["now"] if each["alive"]])
@@ -315,10 +314,6 @@ def _question_lines(asked: "list[JsonObject]") -> "list[str]":
 
 def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
     return [f"{begin}{line}" for line in now.lines(found)]
-
-
-def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":

@@ -161,13 +161,9 @@ class FeatureStore:
         except FileNotFoundError:
             return {}
         except StateDamaged as error:
-            raise self._with_hint(error, path) from None
-
-    def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        name = self.layout.relative(path)
-        kept = os.path.exists(f"{path}.bak")
-        error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
-        return error
+            name = self.layout.relative(path)
+            error.hint = f"cp {name}.bak {name}" if os.path.exists(f"{path}.bak") else f"fix {name} manually"
+            raise error from None
 
     def sweep(self) -> None:
         """Remove temporary files that killed processes left. The caller must hold the lock."""
