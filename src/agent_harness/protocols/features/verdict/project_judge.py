@@ -24,7 +24,7 @@ from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
 from agent_harness.verification.checkout import Overlay
 from agent_harness.verification.command import starts_python
-from agent_harness.verification.grade import Grade, grade_of_verdict
+from agent_harness.verification.grade import grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
 from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner import environment, execution
@@ -210,8 +210,7 @@ class Judge:
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
         """Accept the agent's changes to installed packages, except changes that ``may_change`` does not allow."""
-        frees = released(may_change)
-        self._record.end(self._environment.before, project=self._project.root, frees=frees)
+        self._record.end(self._environment.before, project=self._project.root, frees=released(may_change))
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
@@ -259,8 +258,7 @@ class Judge:
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
-        rollback_point = under_way.checkpoint.snapshot
-        commit = self._project.candidate(f"{under_way.session}-wip", "WIP", rollback_point)
+        commit = self._project.candidate(f"{under_way.session}-wip", "WIP", under_way.checkpoint.snapshot)
         facts = self.suite(commit)
         own = [name for name in sorted(facts.failing) if file and name.partition("::")[0] == file]
         good = sum(name.partition("::")[0] == file for name in facts.passing)
@@ -450,6 +448,7 @@ class Judge:
             failure += f" Remove the file: git rm -f -- {path}" if is_new else f" {back}"
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
+        broken = {node.partition("::")[0] for node in verdict.regressions}
         failed = next((each for each in verdict.steps if each.state == "failed"), None)
         output_file = kept.get(failed.step, "") if failed else ""
         if output_file:
@@ -461,7 +460,7 @@ class Judge:
             failure=failure,
             output=failed.run.output if failed and failed.run else "",
             output_file=output_file,
-            broken_features=self._broken(under_way, verdict.regressions),
+            broken_features=tuple(f.id for f in under_way.features.features if f.test_path in broken),
             commit=verdict.candidate,
             regressions=tuple(verdict.regressions),
             bent=any(finding.code in PROTECTED for finding in reasons),
@@ -520,17 +519,12 @@ class Judge:
                 *(finding.message for finding in verdict.reasons),
                 *_fewer_assertions(versions),
                 self._with_older_versions(under_way, verdict, paths),
-                *_warned(again),
+                *(f.message for f in again.findings if f.code not in PROTECTED and f.severity != "WARN"),
             ],
         )
 
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
-
-    def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        path, _, name = node.partition("::")
-        tree = self._tree_of(candidate, path)
-        return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
         """Run the suite with the old versions of ``paths``. Return the result as text."""
@@ -547,11 +541,10 @@ class Judge:
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
         planned = self._planned(feature, verdict.base)
-        hollow = (
-            f"{feature.test_file} asserts nothing that could fail."
-            if self._asserts_nothing(verdict.candidate, feature.test_file)
-            else None
-        )
+        path, _, name = feature.test_file.partition("::")
+        tests = self._tree_of(verdict.candidate, path)
+        is_hollow = tests is not None and sources.asserts_nothing(tests, name or None)
+        hollow = f"{feature.test_file} asserts nothing that could fail." if is_hollow else None
         found = BuiltAlready(passing=passing, hollow=hollow, changed=self._product_changes(feature, verdict))
         for commit in dict.fromkeys(filter(None, (before, planned))):
             run = self.own_tests(feature, commit)
@@ -615,7 +608,10 @@ class Judge:
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
-        grade = self._grade(verdict) if verdict.accepted and verdict.proof is not None else None
+        grade = None
+        if verdict.accepted and verdict.proof is not None:
+            trusted = self._project.config.verification.trust == FAST
+            grade = grade_of_verdict(verdict, trusted=trusted, needs_change=False)
         return ClaimVerdict(
             id=new_run_id(),
             item=item_of(under_way),
@@ -634,9 +630,6 @@ class Judge:
             sandbox=told(self._environment.sandbox),
             tools={**self._environment.tools, "git": self._project.git.text("version").split()[2]},
         )
-
-    def _grade(self, verdict: Verdict) -> Grade:
-        return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
         run = verdict.lint
@@ -680,15 +673,6 @@ class Judge:
             under_way.event(self._project, finding.code, level, message=message)
             if finding.severity != CRITICAL:
                 self._project.say(f"Warning: {message}")
-
-    def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
-        files = {i.split("::", 1)[0] for i in regressions}
-        found = under_way.features.features
-        return tuple(f.id for f in found if f.test_path in files)
-
-
-def _warned(verdict: Verdict) -> list[str]:
-    return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
 def item_of(under_way: OpenSession) -> str:
