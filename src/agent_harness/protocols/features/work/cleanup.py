@@ -110,7 +110,10 @@ class CleanupWork(SessionWork):
         return self._result("failed", reason, message, finalization, finalized, exit_code=code)
 
     def _rolled_back(self, failure: str) -> Finalization:
-        return rejected_cleanup(self._project, self._under_way, failure, self._used)
+        summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
+        state = _state(self._under_way, "failed", failure, summary)
+        made = _plain(self._project, self._under_way, self._used, "complete", state)
+        return _back(self._under_way, made, failure)
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
@@ -147,7 +150,7 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
     return "\n".join(lines) or "- none measured; look for duplication and unclear names"
 
 
-# -- the three endings, as settlements ---------------------------------------------------------------------------------
+# -- the endings, as settlements ---------------------------------------------------------------------------------------
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
@@ -172,12 +175,6 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
     )
 
 
-def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
-    state = _state(under_way, "failed", failure, summary)
-    return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
-
-
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
     """Return the finalization that rolls back a cleanup which ended too early."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
@@ -186,7 +183,7 @@ def ended_early(project: Project, under_way: OpenSession, reason: str, used: usa
     # the next session is a cleanup again
     if reason in ("user_pause", "error"):
         state = state.but(next_prompt="cleanup", cleaned_up_at=under_way.state.record.get("cleaned_up_at"))
-    return _back(project, under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
+    return _back(under_way, _plain(project, under_way, used, reason, state), f"ended early ({reason})")
 
 
 def _plain(
@@ -202,7 +199,7 @@ def _plain(
     )
 
 
-def _back(project: Project, under_way: OpenSession, finalization: Finalization, told: str) -> Finalization:
+def _back(under_way: OpenSession, finalization: Finalization, told: str) -> Finalization:
     entry = progress.entry(
         under_way.session, [("HARNESS", ["The cleanup session was rolled back.", " ".join(told.split())[:500]])]
     )

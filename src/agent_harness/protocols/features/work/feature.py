@@ -33,8 +33,7 @@ class FeatureWork(SessionWork):
 
     @property
     def policy(self) -> Policy:
-        rounds = self._project.config.verification.fix_rounds
-        return replace(POLICIES["feature"], fix_rounds=rounds)
+        return replace(POLICIES["feature"], fix_rounds=self._project.config.verification.fix_rounds)
 
     def _opening(self) -> str:
         return opening_prompt(self._project, self._under_way, self._orientation)
@@ -42,7 +41,8 @@ class FeatureWork(SessionWork):
     def _again(self, ruling: Ruling) -> str:
         if ruling.asks:
             self._project.say(f"The agent showed no evidence. The harness asks for it once. {self._what_counts()}")
-            return evidence_prompt(self._project, self._under_way)
+            test_file = self._under_way.feature.test_file  # C20
+            return prompts.render("evidence", {**_places(self._project, self._under_way), "test_file": test_file})
         fix_round = self.turns.so_far.fix_rounds
         self._project.say(f"Fix round {fix_round} of {self.policy.fix_rounds}: the agent gets the output.")
         output = self._refused.output if self._refused else ""
@@ -323,12 +323,6 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
             "output": redact(output)[-FEEDBACK_CHARACTERS:].replace("```", "'''"),
         },
     )
-
-
-def evidence_prompt(project: Project, under_way: OpenSession) -> str:
-    """Return the prompt that asks the agent for the test output behind its claim (C20)."""
-    values = _places(project, under_way)
-    return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 
 
 def _places(project: Project, under_way: OpenSession) -> dict[str, str]:

@@ -34,7 +34,15 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
     under_way = _opened(project, feature)
     project.say(f"Verifying the work of Session {asked.session} on {feature.name} again, on top of the accepted work.")
     ruling, built = judge.rule_again(under_way, taken, asked)
-    line = _line(asked, under_way, ruling, by_person=not unattended)
+    found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
+    line = replace(
+        found,
+        session=under_way.session,
+        claim=(found.item,),
+        by=None if unattended else "person",
+        word=WORDS.get(asked.kind, asked.kind),
+        of=records.number(asked.record.get("verdict")) or None,
+    )
     try:
         if not ruling.accepted:
             raise VerificationFailed(f"{feature.name} is not accepted: {ruling.failure}", hint=questions.hint(asked))
@@ -45,13 +53,6 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
         ledger.write(project.store.ledger(), replace(line, verdict=ledger.REJECTED, codes=codes))
         raise
     return _accept(project, judge, asked, replace(under_way, verdict=line.as_record()), ruling)
-
-
-def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    about = records.number(asked.record.get("verdict")) or None
-    found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
-    by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
-    return replace(found, session=under_way.session, claim=(found.item,), by=by, word=word, of=about)
 
 
 WORDS = {"built_already": "accept-built", "protected_change": "accept-change"}
@@ -230,8 +231,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
     """Accept a kept candidate without a person if its feature already worked and the settings allow it."""
-    state = project.store.state()
-    asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)
+    asked = next((q for q in project.store.state().kept_candidates if q.feature_id == result.feature_id), None)
     if asked is None or asked.kind != "built_already" or project.config.verification.built_already != "accept":
         return result
     try:

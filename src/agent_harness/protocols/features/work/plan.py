@@ -86,7 +86,10 @@ class PlanWork:
 
         def ended(outcome: Outcome) -> None:
             log.close(time.monotonic() - began)
-            self._record_costs(outcome)
+            # now, because a rejected plan also costs money
+            spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
+            record = costs.add_session(project.store.costs(), spent, project.budgets)
+            project.store.write(project.layout.costs, record.record)
 
         return TurnRequest(
             brief=brief,
@@ -95,13 +98,6 @@ class PlanWork:
             on_ended=ended,
             facts=lambda: changed_in_repository(project.git, project.root),
         )
-
-    def _record_costs(self, outcome: Outcome) -> None:
-        """Add the turn's cost to the project's costs now, because a rejected plan also costs money."""
-        project = self._project
-        spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
-        record = costs.add_session(project.store.costs(), spent, project.budgets)
-        project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
         """Return False, because the harness checks a plan only after the agent's turn."""
@@ -169,8 +165,7 @@ def spent(project: Project, record: JsonObject) -> None:
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
     """Move the branch to the plan's commit and close the record. After a crash, ``recover`` completes this."""
-    rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
-    tip = accept.branch_tip(project, rollback_point.branch)
+    tip = accept.branch_tip(project, SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
     project.store.write_open_session(planned)
     _adopt(project, planned)
