@@ -72,7 +72,10 @@ def replay(case: Case) -> None:
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
     """Return the calls whose result differs outside the tests, and the number of compared calls."""
-    same = {call: call.answer for call in _shuffled(seen.recorded)}
+    asked = sorted(seen.recorded, key=lambda call: (call.module, call.name, call.arguments))
+    # the same calls always get the same order
+    random.Random(len(asked)).shuffle(asked)  # noqa: S311
+    same = {call: call.answer for call in asked}
     compared: set[RecordedCall] = set()
     other = _otherwise(seen, inside, plain, same, compared)
     for _ in range(_CONFIRMED):
@@ -107,23 +110,12 @@ def _otherwise(
     return {
         call: answer
         for call, answer in answers
-        if answer is not None and not _alike(str(found[call]), answer, seen.program)
+        if answer is not None and str(found[call]) not in (answer, answer.replace(_PROGRAM, seen.program))
     }
-
-
-def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
-    # the same calls always get the same order
-    random.Random(len(found)).shuffle(found)  # noqa: S311
-    return found
 
 
 def _agrees(recorded: str, answer: str | None) -> bool:
     return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
-
-
-def _alike(inside: str, outside: str, program: str) -> bool:
-    return inside == outside or outside.replace(_PROGRAM, program) == inside
 
 
 def plainly(

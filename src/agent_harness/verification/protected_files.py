@@ -65,7 +65,8 @@ def of_session(
     older, examples = _by_ids(tree, changes, claim.baseline)
     own_files = list(map(_clean, claim.test_files))
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
-    named = _runner_files(claim.commands, changes.before | changes.after, claim.test_files)
+    named = {word.removeprefix("./") for command in claim.commands for word in _WORDS.split(command) if word}
+    named &= changes.before | changes.after
     return ProtectedFiles(
         **_runner(tree, claim.commands, import_roots),
         given=frozenset(p for p, code in own if code and sources.has_tests(code) and not claim.own_may_change),
@@ -79,7 +80,11 @@ def of_session(
         may_change=tuple(claim.may_change),
         checks=checks,
         environment=environment,
-        runner_files=named - checks.files - environment.files,
+        runner_files=frozenset(
+            path
+            for path in named - checks.files - environment.files
+            if not (is_test_file(path) or belongs(path, claim.test_files))
+        ),
     )
 
 
@@ -130,7 +135,9 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
     found = {path: settings(path, text) or {} for path, text in written.items()}
     conftests = {path: tree.read(path) or b"" for path, name in names if name == "conftest.py"}
     plugins = [name for text in conftests.values() for name in sources.plugins_named(sources.parse(text))]
-    said = [*_of_pytest(texts), *(str(each.get("addopts", "")) for each in found.values())]
+    commands = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
+    said = [each for parts in commands for each in parts if len(parts) == 1 or "pytest" in each.lower()]
+    said += [str(each.get("addopts", "")) for each in found.values()]
     loaded = [name for text in said for name in _PLUGIN.findall(re.sub(r"[\[\],'\"]", " ", text)) if name != "no"]
     roots = [*import_roots, *_python_paths(found), *_search_paths(texts)]
     return {
@@ -141,11 +148,6 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
         "plugins": frozenset((*plugins, *loaded)),
         "import_roots": frozenset({"", *("" if root == "." else posixpath.normpath(root) for root in roots)}),
     }
-
-
-def _of_pytest(texts: Iterable[str]) -> list[str]:
-    found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
-    return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
 
 
 def _python_paths(found: dict[str, dict[str, Any]]) -> list[str]:
@@ -186,8 +188,3 @@ def _by_ids(
 def _clean(node: str) -> str:
     file, colons, name = node.partition("::")
     return posixpath.normpath(file) + colons + name
-
-
-def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
-    return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

@@ -42,7 +42,9 @@ def _names(command: str) -> Iterator[str]:
         for at, word in enumerate(rest):
             option, _, value = word.partition("=")
             if option in _BY_OPTION.get(program, ()):
-                yield from _alternatives(value or "".join(rest[at + 1 : at + 2]))
+                pattern = value or "".join(rest[at + 1 : at + 2])
+                parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
+                yield from (_holding(part) for part in parts if part)
             elif program == "unittest" and "." in word and "/" not in word and word[0] not in ".-":
                 yield from (re.escape(part) for part in word.split(".")[-1:] if re.match(r"test|[A-Z]", part))
         if program == "cargo" and "test" in rest:
@@ -56,11 +58,6 @@ def _of_cargo(words: Sequence[str]) -> list[str]:
         for before, word in zip(["", *words], words, strict=False)
         if not word.startswith("-") and before not in _VALUED
     ]
-
-
-def _alternatives(pattern: str) -> list[str]:
-    parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
-    return [_holding(part) for part in parts if part]
 
 
 def _holding(part: str) -> str:

@@ -107,8 +107,8 @@ class ParsedProgram:
             chained = self._chained(self._after(here))
             if chained is not None:
                 return equal != chained
-            if self._negated(here, outer):
-                equal = not equal
+            first = max(outer + 1, self.begin[here])
+            equal = equal != (here > first and self.word(first) == "not")
             if outer < 0 or self.tokens[outer].text != "(":
                 break
             before = self.word(outer - 1)
@@ -132,10 +132,6 @@ class ParsedProgram:
     def _is_call(self, bracket: int) -> bool:
         before = self.tokens[bracket - 1] if bracket else None
         return before is not None and before.kind == NAME and before.text not in ("return", "and", "or", "not", "in")
-
-    def _negated(self, here: int, outer: int) -> bool:
-        first = max(outer + 1, self.begin[here])
-        return here > first and self.word(first) == "not"
 
     def _after(self, at: int) -> int:
         """Return the position after a pair of brackets, or after an operator's right operand."""

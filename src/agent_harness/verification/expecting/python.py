@@ -36,10 +36,11 @@ def expected_in_python(text: str) -> list[Edit]:
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
     """Yield each literal that a module expects. The flag is True if the literal is a regular expression."""
     module = mutants.assigned(tree.body)
-    functions = list(_functions(tree))
+    owners = {id(part): each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for part in each.body}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     compared: dict[str, tuple[list[str], set[str]]] = {}
-    for owner, function in functions:
-        yield from mutants.values_in(function, owner, module)
+    for function in functions:
+        yield from mutants.values_in(function, owners.get(id(function)), module)
         names = [each.arg for each in function.args.args]
         wanted = mutants.compared_names(function) & {*names}
         if wanted:
@@ -74,13 +75,6 @@ def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value
             kept = ast.Assert(ast.Compare(test.left, [ast.Eq()], test.comparators))
             function = _as_function([*loops, kept])
             yield from (value for value, _ in mutants.values_in(function, None, module))
-
-
-def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    owners = {id(part): each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for part in each.body}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield owners.get(id(node)), node
 
 
 def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:

@@ -146,14 +146,9 @@ def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> s
     """Return a reason if the tests only call functions that raise an error for any input, otherwise ""."""
     called = {call.name for call in calls if call.answer.startswith("raises")}
     answering = {call.name for call in calls} - called
-    always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}
+    trees = [sources.parse(change.after) for change in work if change.path.endswith(".py")]
+    functions = [each for tree in trees if tree for each in mutants.functions_in(tree.body)]
+    always = {name for name, function in functions if any(isinstance(each, ast.Raise) for each in function.body)}
     if called and not answering and called <= always:
         return f"{min(called)} raises an error for any input, and they check nothing else"
     return ""
-
-
-def _raising(change: FileChange) -> Iterator[str]:
-    tree = sources.parse(change.after)
-    for name, function in mutants.functions_in(tree.body) if tree else ():
-        if any(isinstance(statement, ast.Raise) for statement in function.body):
-            yield name

@@ -120,7 +120,9 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
             )
             for does, answer in ANSWERS.items()
         ),
-        beyond=any(_changes_beyond(before, after) for _, before, after in read if after),
+        beyond=any(
+            {*_outside(after.body)} - {*_outside(before.body if before else ())} for _, before, after in read if after
+        ),
     )
 
 
@@ -280,11 +282,6 @@ def _doing(function: _Function) -> str:
 
 def is_idle(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass) or is_text(statement)
-
-
-def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    known = set(_outside(before.body)) if before else set()
-    return any(text not in known for text in _outside(after.body))
 
 
 def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
