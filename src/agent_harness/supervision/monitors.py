@@ -175,12 +175,11 @@ class ContextWindow(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        level = self._level(event.context) if isinstance(event, Usage) else 0
-        return (level, (self._intervention(level),)) if level > state else (state, ())
-
-    def _level(self, tokens: int) -> int:
+        if not isinstance(event, Usage):
+            return state, ()
         marks = (self.warn_threshold, self.force_threshold, 1.0)
-        return max((n for n, mark in enumerate(marks, 1) if tokens >= mark * self.window_tokens), default=0)
+        level = max((n for n, mark in enumerate(marks, 1) if event.context >= mark * self.window_tokens), default=0)
+        return (level, (self._intervention(level),)) if level > state else (state, ())
 
     def _intervention(self, level: int) -> Intervention:
         if level == 3:

@@ -208,7 +208,10 @@ class Transcript:
         self._mask = KeyMask()
         self._tail = TextTail(min(limit_bytes // 4, 262_144))
         self._descriptor = self._open(path)
-        self._room = self._head_room(limit_bytes)
+        self._room = 0
+        if self._descriptor is not None:
+            used = os.fstat(self._descriptor).st_size
+            self._room = max(limit_bytes - min(limit_bytes // 4, 262_144) - used, min(limit_bytes // 2, _LEAST_HEAD))
 
     def event(self, event: Event) -> None:
         self._put(rendered(event))
@@ -255,12 +258,6 @@ class Transcript:
             self.problem = f"no transcript: {path}: {error.strerror}"
             return None
 
-    def _head_room(self, limit_bytes: int) -> int:
-        if self._descriptor is None:
-            return 0
-        used = os.fstat(self._descriptor).st_size
-        return max(limit_bytes - min(limit_bytes // 4, 262_144) - used, min(limit_bytes // 2, _LEAST_HEAD))
-
     def _write(self, text: str) -> None:
         data = memoryview((text + "\n").encode("utf-8", "replace"))
         try:
@@ -288,10 +285,6 @@ def rendered(event: Event) -> str:
     if isinstance(event, RateLimited):
         until = event.resets_at or (f"{event.retry_after_seconds:g} s" if event.retry_after_seconds else "unknown")
         return f"[rate limited] {event.message} (until: {until})"
-    return rendered_end(event)
-
-
-def rendered_end(event: Finished) -> str:
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

@@ -50,7 +50,8 @@ class Evidence:
             texts = [value for value in event.input.values() if isinstance(value, str)]
             return self._naming("\n".join(texts)) if not self.named else self
         text = event.text if isinstance(event, Text) else event.output if isinstance(event, ToolResult) else ""
-        return self._with_result(text)._naming(text) if text else self
+        results = [result for result in map(run_result, text.split("\n")) if result]
+        return (replace(self, result=results[-1]) if results else self)._naming(text)
 
     def _naming(self, text: str) -> "Evidence":
         path = self.test_file.split("::", 1)[0].removeprefix("./")
@@ -58,10 +59,6 @@ class Evidence:
             return self
         found = re.search(rf"(?<![\w-]){re.escape(path)}(?!\w)", text)
         return replace(self, named=True) if found else self
-
-    def _with_result(self, text: str) -> "Evidence":
-        found = [one for one in map(run_result, text.split("\n")) if one]
-        return replace(self, result=found[-1]) if found else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
