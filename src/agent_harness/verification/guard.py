@@ -152,6 +152,7 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
         where = sorted({path for path, _ in out})
         message = f"{where[0]} has effects outside its own tests: {out[0][1]}"
         findings.append(Finding("test_reaches_out", IMPORTANT, message, {"files": where, "reasons": out[:20]}))
+    trees = (sources.parse(change.after) for change in side if change.path.endswith(".py"))
     return Survey(
         findings=tuple(findings),
         test_side=tuple(path for path, kind in sides.items() if kind.test_side),
@@ -160,7 +161,8 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
         moved=moved,
         gained=frozenset(f"{c.path}::{name}" for c in grown for name in sources.new_tests(c.before, c.after)),
         read=tuple(path for path, kind in sides.items() if kind.read and not protection.frees(path)),
-        needs_cross_check=bool(out or moved or grown or more) or any(map(_acts, side)),
+        needs_cross_check=bool(out or moved or grown or more)
+        or any(tree is not None and sources.acts_at_import(tree) for tree in trees),
     )
 
 
@@ -326,7 +328,8 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protectio
     elif kind.conftest:
         yield from conftest_findings(change, protection)
     elif kind.config:
-        yield from settings_findings(change, protection)
+        if why := "it is a link" if change.link else harm(change.path, change.before, change.after):
+            yield _config(change, why, protection)
     elif kind.test_side:
         yield from _of_tests(change, kind, protection)
     elif protection.python and protection.tests:
@@ -372,7 +375,11 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
         message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
     if change.path in protection.examples:
-        yield from _examples(change, protection.examples[change.path])
+        after, known = None if change.link else change.after, protection.examples[change.path]
+        if reasons := sources.changed_examples(change.before, after, known):
+            what = ", ".join(reasons[:5])
+            message = f"The session changes examples in {change.path} ({what}), which are older tests."
+            yield _protected(change, message, reasons)
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
@@ -462,13 +469,6 @@ def _support(change: FileChange) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
-def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
-    if reasons:
-        message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
-        yield _protected(change, message, reasons)
-
-
 def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding:
     message = f"{change.path} configures the test runner and must not change in a session: {why}{protection.words.end}"
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
@@ -489,15 +489,6 @@ def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
     reasons += sources.harm_in_conftest(sources.added(older, after.body), after)
     if reasons:
         yield _config(change, "; ".join(reasons[:3]), protection)
-
-
-def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    if change.link:
-        yield _config(change, "it is a link", protection)
-        return
-    why = harm(change.path, change.before, change.after)
-    if why:
-        yield _config(change, why, protection)
 
 
 def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
@@ -525,11 +516,6 @@ def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator
 def _reaching(change: FileChange) -> list[str]:
     is_python = change.path.endswith(".py")
     return sources.newly_reaching(sources.parse(change.before), sources.parse(change.after)) if is_python else []
-
-
-def _acts(change: FileChange) -> bool:
-    after = sources.parse(change.after) if change.path.endswith(".py") else None
-    return after is not None and sources.acts_at_import(after)
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:

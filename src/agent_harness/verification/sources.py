@@ -631,10 +631,9 @@ def _is_always(node: ast.expr) -> bool:
     """Return True if a condition is independent of the product, such as a literal."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
-        return True
     if isinstance(node, ast.BoolOp):
-        return all(map(_is_always, node.values))
+        literals = [each.value for each in node.values if isinstance(each, ast.Constant)]
+        return (isinstance(node.op, ast.Or) and any(literals)) or all(map(_is_always, node.values))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _is_always(node.operand)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], _REFLEXIVE):
@@ -649,10 +648,6 @@ def _is_written_out(node: ast.AST) -> bool:
 
 
 _REFLEXIVE = (ast.Eq, ast.Is, ast.LtE, ast.GtE)
-
-
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and bool(node.value)
 
 
 def _asserts_a_constant(call: ast.Call) -> bool:
@@ -711,31 +706,22 @@ def _reaching(node: ast.AST, imported: frozenset[str]) -> Iterator[str]:
     elif isinstance(node, ast.AugAssign | ast.AnnAssign):
         yield from _assigning([node.target], imported)
     elif isinstance(node, ast.Call):
-        yield from _calling(node)
+        name = dotted(node.func)
+        if name in _CALLS:
+            yield f"line {node.lineno} calls {name}"
+        elif name.endswith(".start") and "patch" in name:
+            yield f"line {node.lineno} starts a patch that is never undone"
     elif isinstance(node, ast.Attribute) and node.attr in _INSIDES:
         yield f"line {node.lineno} uses {node.attr}"
 
 
 def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterator[str]:
     for target in targets:
+        is_module = isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
         if dotted(target) == "pytest_plugins":
             yield "pytest_plugins loads plugins"
-        elif _root(target) in imported and _patches(target):
+        elif _root(target) in imported and (is_module or isinstance(target, ast.Attribute)):
             yield f"line {target.lineno} changes {dotted(target) or _root(target)}, which belongs to another module"
-
-
-def _patches(target: ast.expr) -> bool:
-    if isinstance(target, ast.Attribute):
-        return True
-    return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
-
-
-def _calling(node: ast.Call) -> Iterator[str]:
-    name = dotted(node.func)
-    if name in _CALLS:
-        yield f"line {node.lineno} calls {name}"
-    elif name.endswith(".start") and "patch" in name:
-        yield f"line {node.lineno} starts a patch that is never undone"
 
 
 def _root(node: ast.AST) -> str:

@@ -5,7 +5,7 @@ changed functions and module names. It continues with placeholders, then with th
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -108,21 +108,18 @@ def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
     """Return the name if a changed module binds it to a new value, as in ``f = partial(...)``."""
     own = name.rpartition(".")[2]
+    written_out = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr | None
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
         for statement in after.body:
             is_function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             if not is_function and own in sources.bound(statement) and ast.dump(statement) not in older:
-                if isinstance(statement, ast.Assign | ast.AnnAssign) and _is_value(statement.value):
+                if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, written_out):
                     continue
                 content = (change.after or b"") + f"\n\n{own} = lambda *_, **__: None\n".encode()
                 mutant = mutants.Mutant(what=f"{change.path}::{own} returns None", files={change.path: content})
                 return [NamedFunction(name, rebound=mutant)]
     return []
-
-
-def _is_value(value: ast.expr | None) -> bool:
-    return value is None or isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr)
 
 
 # ---- what is not there -----------------------------------------------------------------------------------------------
@@ -132,8 +129,10 @@ def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collectio
     """Return the function that the item requests if it is missing or a placeholder, otherwise None."""
     own = name.rpartition(".")[2]
     found = False
-    for path, module in _product(tree, gone, f"def {own}"):
-        for each, function in mutants.functions_in(module.body):
+    for path in _paths(tree, gone):
+        content = tree.read(path) or b""
+        module = sources.parse(content) if f"def {own}".encode() in content else None
+        for each, function in mutants.functions_in(module.body) if module else ():
             if each.rpartition(".")[2] == own:
                 found = True
                 if is_placeholder(function):
@@ -145,13 +144,6 @@ def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collectio
     if any(said.search(tree.read(path) or b"") for path in _paths(tree, gone)):
         return None
     return NamedFunction(name, problem=f"nothing in the code has the name {own}")
-
-
-def _product(tree: Tree, gone: Collection[str], said: str) -> Iterator[tuple[str, ast.Module]]:
-    for path in _paths(tree, gone):
-        content = tree.read(path) or b""
-        if said.encode() in content and (module := sources.parse(content)) is not None:
-            yield path, module
 
 
 def _paths(tree: Tree, gone: Collection[str]) -> list[str]:
