@@ -11,7 +11,7 @@ from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 MASK = "***"
 _SHORTEST_OWN_VALUE = 8
@@ -51,10 +51,6 @@ def _is_secret_name(name: str) -> bool:
         return True
     pairs = pairwise(words)
     return any(word in _SECRET_AFTER_ANOTHER_WORD and before not in _HARMLESS_KEYS for before, word in pairs)
-
-
-def secret_names(env: Mapping[str, str]) -> list[str]:
-    return [name for name in env if is_secret_name(name)]
 
 
 # ---- text
@@ -99,7 +95,7 @@ def mask_from_now_on(value: str) -> None:
 
 def _own_values(text: str) -> str:
     """Mask the values of secret environment variables, and the values passed to ``mask_from_now_on``."""
-    values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
+    values = {os.environ[name] for name in os.environ if is_secret_name(name)} | _TOLD
     for spelling in _spellings(frozenset(values)):
         text = text.replace(spelling, MASK)
     return text

@@ -148,7 +148,8 @@ def _wait(found: re.Match[str], now: datetime) -> Wait | None:
         seconds = float(text) / (1000 if len(text) == 13 else 1)
         return Wait(moment=datetime.fromtimestamp(min(seconds, _LAST_MOMENT), UTC))
     if "span" in parts:
-        return Wait(seconds=_span(parts["span"]))
+        each = re.findall(rf"({_NUMBER})\s{{0,4}}({_UNIT})", parts["span"], re.IGNORECASE)
+        return Wait(seconds=sum(_number(number) * _factor(unit) for number, unit in each))
     if "number" in parts:
         unit = parts.get("each", "")
         return Wait(seconds=_number(parts["number"]) * _factor(unit or "s"), vague=not unit)
@@ -208,11 +209,6 @@ def _zone(name: str | None) -> tzinfo | None:
         return UTC if name.upper() in ("UTC", "GMT") else ZoneInfo(name)
     except (OSError, ValueError, KeyError):
         return None
-
-
-def _span(text: str) -> float:
-    parts = re.findall(rf"({_NUMBER})\s{{0,4}}({_UNIT})", text, re.IGNORECASE)
-    return sum(_number(number) * _factor(unit) for number, unit in parts)
 
 
 def _number(text: str) -> float:

@@ -62,8 +62,9 @@ class Batch:
         if "\n" in name:
             return None
         self._until = time.monotonic() + scaled(SECONDS)
+        assert self._process.stdin is not None
         try:
-            _write(self._process, f"{question} ".encode() + os.fsencode(name) + b"\n")
+            self._process.stdin.write(f"{question} ".encode() + os.fsencode(name) + b"\n")
         except BrokenPipeError:
             raise _gone() from None
         words = self._line().rsplit(b" ", 2)
@@ -97,11 +98,6 @@ class Batch:
         if not block:
             raise _gone()
         return block
-
-
-def _write(process: "subprocess.Popen[bytes]", line: bytes) -> None:
-    assert process.stdin is not None
-    process.stdin.write(line)
 
 
 def _gone() -> UnsafeTree:

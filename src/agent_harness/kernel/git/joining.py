@@ -90,10 +90,6 @@ class Joined:
     problem: str | None = None
 
 
-class _Apart(Exception):
-    pass
-
-
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
     """Rebase the commits of ``tip`` onto ``base``, and return the result."""
     fork = git.text("merge-base", base, tip, check=False)
@@ -101,16 +97,16 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
         return Joined(problem="the local and the remote branch have no common commit")
     renamed: dict[str, str] = {}
     new = base
-    try:
-        for commit in git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split():
-            before = new
-            for each in _chain(git, commit):
-                new = renamed[each] = _remade(git, each, _tree_on(git, new, each), [new])
-            if commit not in renamed:
-                renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
-            new = renamed[commit]
-    except _Apart as apart:
-        return Joined(problem=f"commit {apart} conflicts with the remote branch")
+    for commit in git.text("rev-list", "--reverse", "--first-parent", f"{fork}..{tip}").split():
+        before = new
+        for each in _chain(git, commit):
+            found = merged(git, new, git.commit_of(f"{each}^1"), each)
+            if found.conflicts:
+                return Joined(problem=f"commit {each[:10]} conflicts with the remote branch")
+            new = renamed[each] = _remade(git, each, found.tree, [new])
+        if commit not in renamed:
+            renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
+        new = renamed[commit]
     return Joined(tip=new, renamed=renamed)
 
 
@@ -121,13 +117,6 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
     else:
         yield commit
-
-
-def _tree_on(git: Git, onto: str, commit: str) -> str:
-    found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
-    if found.conflicts:
-        raise _Apart(commit[:10])
-    return found.tree
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:

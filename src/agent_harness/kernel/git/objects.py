@@ -62,7 +62,11 @@ def tip(repository: Repository, ref: str) -> str | None:
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
     content = read_regular(os.path.join(repository.shared_dir, ref), most_bytes=4096)
-    return _packed(repository, ref) if content is None else _object_id(content)
+    if content is not None:
+        return _object_id(content)
+    packed = _packed_refs(repository)
+    at = packed.find(b" " + os.fsencode(ref) + b"\n")
+    return _object_id(packed[packed.rfind(b"\n", 0, at) + 1 : at]) if at > 0 else None
 
 
 def refs_in(repository: Repository, folder: str) -> dict[str, str]:
@@ -107,12 +111,6 @@ def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | No
             return file.read(most_bytes)
     finally:
         os.close(number)
-
-
-def _packed(repository: Repository, ref: str) -> str | None:
-    content = _packed_refs(repository)
-    at = content.find(b" " + os.fsencode(ref) + b"\n")
-    return _object_id(content[content.rfind(b"\n", 0, at) + 1 : at]) if at > 0 else None
 
 
 def _packed_refs(repository: Repository) -> bytes:

@@ -144,6 +144,8 @@ class SupervisorClient:
         errors, stderr = self._pipe(CHUNK_BYTES) if error_sink else (output, stdout)
         self._sinks = {errors: error_sink or sink, output: sink}
         ends = (control, status, report)
+        # some Python builds need the library paths
+        passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
         try:
             self.lifeline = subprocess.Popen(
                 [sys.executable or "python3", "-S", "-E", "-I", supervisor.__file__, *map(str, ends)],
@@ -152,7 +154,7 @@ class SupervisorClient:
                 stderr=stderr,
                 pass_fds=ends,
                 cwd="/",
-                env=_lifeline_environment(self.run_id),
+                env={**passed, orphans.RUN_ID: self.run_id},
                 start_new_session=True,
             )
         except OSError as error:
@@ -335,12 +337,6 @@ def _above_standard(descriptor: int) -> int:
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     os.close(descriptor)
     return higher
-
-
-def _lifeline_environment(run_id: str) -> dict[str, str]:
-    # some Python builds need the library paths
-    passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
-    return {**passed, orphans.RUN_ID: run_id}
 
 
 def _not_started(what: str) -> HarnessError:

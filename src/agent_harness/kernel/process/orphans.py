@@ -85,7 +85,9 @@ def descendants(root: int) -> list[int]:
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
     ended: set[int] = set()
-    until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
+    # otherwise /proc shows the pids of another container, and a kill would hit others
+    is_safe = supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
+    until = time.monotonic() + (_SWEEP_SECONDS if is_safe else 0.0)
     empty = 0
     while time.monotonic() < until:
         killed = [pid for pid in find() if _kill(pid, ours)]
@@ -96,11 +98,6 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
         if not killed:
             time.sleep(_LOOK_AGAIN_SECONDS)
     return len(ended)
-
-
-def _pids_are_ours() -> bool:
-    # without that, /proc shows the pids of another container, and a kill would hit others
-    return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
@@ -149,19 +146,15 @@ def _reap(pid: int) -> None:
 def _families() -> Iterator[tuple[int, int]]:
     """Yield the pid and parent pid of every visible live process."""
     if not os.path.isdir("/proc/self"):
-        yield from _families_elsewhere()
+        import psutil
+
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    yield process.pid, process.ppid()
         return
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = owner.stat_fields(int(name))
             if fields and fields[0] not in ("Z", "X"):
                 yield int(name), int(fields[1])
-
-
-def _families_elsewhere() -> Iterator[tuple[int, int]]:
-    import psutil
-
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                yield process.pid, process.ppid()

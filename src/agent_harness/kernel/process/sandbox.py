@@ -199,7 +199,7 @@ def of_check(
         caches = [path for path in known if any(path != place and _is_in(path, place) for place in caches)]
     rules = {os.path.realpath(path): ("ro", "") for path in closed}
     rules |= dict.fromkeys(caches, ("rw", ""))
-    rules |= dict.fromkeys(_programs_in(caches), ("ro", ""))
+    rules |= dict.fromkeys(filter(os.path.isdir, (os.path.join(cache, "bin") for cache in caches)), ("ro", ""))
     rules |= dict.fromkeys((*kept, scratch), ("rw", ""))
     if kind == "landlock":
         rules |= dict.fromkeys(("/proc", "/dev", *_shared_temporary()), ("rw", ""))
@@ -358,11 +358,6 @@ def _caches(environ: Mapping[str, str]) -> list[str]:
     places += [os.path.join(home, name) for name in _CACHES]
     places += [environ[name] for name in _CACHE_VARIABLES if environ.get(name)]
     return [os.path.realpath(place) for place in places if os.path.isabs(place) and os.path.isdir(place)]
-
-
-def _programs_in(caches: Iterable[str]) -> list[str]:
-    found = (os.path.join(cache, "bin") for cache in caches)
-    return [path for path in found if os.path.isdir(path)]
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:

@@ -47,15 +47,10 @@ def main(control: int, status: int, report: int) -> None:
     """Start the command that ``control`` describes. Return after every process of the command has exited."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
-    order = read_order(control)
-    if order is not None:
-        Keeper(control, status).keep(Order(order), report)
-
-
-def read_order(control: int) -> bytes | None:
-    """Return the harness's launch message, or ``None`` if the harness died before the message was complete."""
     head = _read_exactly(control, 8)
-    return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
+    order = None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
+    if order is not None:  # else the harness died before the message was complete
+        Keeper(control, status).keep(Order(order), report)
 
 
 def _read_exactly(descriptor: int, length: int) -> bytes | None:

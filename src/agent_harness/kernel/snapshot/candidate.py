@@ -203,7 +203,9 @@ def _read_changes(
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
     if base and base.index_plain != base.index_full:
         # files of the base count, even if they are ignored now
-        paths += _held_untracked(operation, base, {*paths, *hidden})
+        known = {*paths, *hidden}
+        apart = operation.git.differences(base.index_tree, base.commit).items()
+        paths += operation.files_among(path for path, (old, _) in apart if old == ABSENT and path not in known)
     add, gone = operation.storable([path for path in paths if not stays_out(path)])
     remove = [path for path in found.deleted if not stays_out(path)]
     walk.update(operation.view, index, remove=[*remove, *gone], add=add)
@@ -219,11 +221,6 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
     files = [name for path in found.ignored for name in walk.at_or_below(names, path)]
     modules = {path for path, mode in modes.items() if mode == walk.GITLINK}
     return [*files, *(path[:-1] for path in found.nested if path[:-1] in modules)]
-
-
-def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
-    new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
-    return operation.files_among(path for path in new if path not in known)
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 
 from agent_harness.errors import UnsafeTree
-from agent_harness.kernel.git import Git, Head
+from agent_harness.kernel.git import Git
 from agent_harness.kernel.git import status as walk
 from agent_harness.kernel.git.isolated import NOWHERE, IsolatedView
 from agent_harness.kernel.git.operation_lock import racy, second_now
@@ -93,7 +93,10 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
             _note_modes(operation, full)
             index_tree = head.tree if head.tree and not found.staged else operation.write_tree(plain)
             tree = index_tree if full == plain else operation.write_tree(full)
-            made = _commit(operation, head, tree, index_tree, message or "Snapshot of the work tree")
+            # the extra parent contains the staged files and the notes
+            notes = f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
+            parents = [*([head.commit] if head.commit else []), operation.commit(index_tree, [], notes)]
+            made = operation.commit(tree, parents, message or "Snapshot of the work tree")
             if not operation.new_ref(ref, made):
                 raise UnsafeTree(f"{ref} already exists", hint=f"git update-ref -d {ref}")
         kept = {index: room.keep(index) for index in {exact, plain, full}}
@@ -193,11 +196,3 @@ def _note_modes(operation: Operation, full: str) -> None:
         counted = Counter(files.values())
         operation.notes.usual_modes[git_mode] = usual = max(counted, key=counted.__getitem__, default=plain)
         operation.notes.modes |= {os.fsdecode(path): mode for path, mode in files.items() if mode != usual}
-
-
-def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
-    # the extra parent contains the staged files and the notes
-    beside = operation.commit(
-        index_tree, [], f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
-    )
-    return operation.commit(tree, [*([head.commit] if head.commit else []), beside], message)
