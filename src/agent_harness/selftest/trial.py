@@ -257,7 +257,8 @@ class Ground:
         _run(["git", "init", "-q", "-b", "main"], root, environ)
         if settings is not None:
             (root / ".harness.yaml").write_text(settings, encoding="utf-8")
-        _committed(root, environ, "The project")
+        _run(["git", "add", "-A"], root, environ)
+        _run(["git", "commit", "-q", "-m", "The project"], root, environ)
         if self._against is not None:
             return
         if settings is not None:
@@ -435,11 +436,6 @@ def environment(home: Path) -> dict[str, str]:
 
 def _harness(root: Path, environ: Mapping[str, str], *words: str) -> str:
     return _run([sys.executable, "-m", "agent_harness.cli.main", *words], root, environ)
-
-
-def _committed(root: Path, environ: Mapping[str, str], message: str) -> None:
-    _run(["git", "add", "-A"], root, environ)
-    _run(["git", "commit", "-q", "-m", message], root, environ)
 
 
 def _run(words: list[str], cwd: Path, environ: Mapping[str, str]) -> str:
