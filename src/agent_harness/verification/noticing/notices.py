@@ -55,7 +55,7 @@ def _notice(case: Case) -> None:
         _by_exit_status(case, case.proof)
         return
     stage = _Notice(case, case.proof)
-    if stage.can_ask:
+    if stage.work.mutants or stage.expecting or stage.named or stage.is_of_session:
         with case.step("twins"):
             stage.judge()
             if case.runner.by_exit_status and not case.ended:
@@ -76,12 +76,9 @@ def _not_asked(case: Case) -> str:
     return ""
 
 
-def changed_checks(case: Case) -> list[ChangedCheck]:
-    return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
-
-
 def _by_exit_status(case: Case, command: str) -> None:
-    versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
+    versions = with_other_values(command, *case.guard.check_files(case.changes))
+    returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
     if not (versions or returned or gone or has_mark(case, command)):
@@ -165,10 +162,6 @@ class _Notice:
         self._calls = [call for each in case.runs["proof"].calls for call in (*each.recorded, *each.flows)]
         self.answering = mutants.of_answers(self._files, self._calls)
         self.asked: list[bool] = []  # of each changed version, whether a test noticed it
-
-    @property
-    def can_ask(self) -> bool:
-        return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def judge(self) -> None:
         case, report = self._case, self._case.runs["proof"].report

@@ -70,13 +70,9 @@ def own_objects(store: Path, objects: Path) -> bool:
     return True
 
 
-def store_of(git: Git, cache: Path) -> Path:
-    return cache / hashlib.sha256(os.path.realpath(git.shared_dir()).encode()).hexdigest()[:24]
-
-
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
     """Return the cache folder with a commit's packed objects, and the commit of each tag."""
-    store = store_of(git, cache)
+    store = cache / hashlib.sha256(os.path.realpath(git.shared_dir()).encode()).hexdigest()[:24]
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]
     every = json.dumps(git.refs_below("refs/tags/"), sort_keys=True)

@@ -60,9 +60,10 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
     packages: dict[str, str] = {}
     for site in sites:
         for name, target in _targets(site):
-            inside = _inside(target, place, Path(os.path.realpath(site)))
-            if inside is None:
+            real = Path(os.path.realpath(target.replace("\0", "")))
+            if not real.is_relative_to(place) or real.is_relative_to(os.path.realpath(site)):
                 continue
+            inside = str(real.relative_to(place))
             root = _root_of(name, inside) if name else inside
             if root is None:
                 packages[name] = inside
@@ -139,13 +140,6 @@ def _root_of(name: str, inside: str) -> str | None:
     return str(Path(*parts[: -len(wanted)])) if len(parts) > len(wanted) else "."
 
 
-def _inside(target: str, project: Path, site: Path) -> str | None:
-    real = Path(os.path.realpath(target.replace("\0", "")))
-    if not real.is_relative_to(project) or real.is_relative_to(site):
-        return None
-    return str(real.relative_to(project))
-
-
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -211,11 +205,9 @@ def _is_needed(root: Path, path: str) -> bool:
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
     """Return the project folders and packages that these Python environments import."""
     prefixes = [root / path for path in linked]
-    prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
+    folders = [folder for folder in search_path.split(os.pathsep) if folder.startswith("/")]
+    pythons = ("python", "python3")
+    prefixes += [Path(each).parent for each in folders if any(os.path.lexists(f"{each}/{name}") for name in pythons)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111
     sites = (site for prefix in prefixes for site in sorted(prefix.glob("lib*/python3*/*-packages")))
     return mapped(dict.fromkeys(str(site) for site in sites if site.is_dir()), root)
-
-
-def _has_python(folder: str) -> bool:
-    return folder.startswith("/") and any(os.path.lexists(f"{folder}/{name}") for name in ("python", "python3"))

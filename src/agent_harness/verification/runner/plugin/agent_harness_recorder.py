@@ -89,11 +89,6 @@ def _add_methods(found: dict[tuple[str, ...], object], owner: type, *names: str)
             found[(*names, key)] = value
 
 
-def _patched() -> list[str]:
-    now = _runner_functions()
-    return [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
-
-
 def _judging_hooks(config: pytest.Config) -> list[Any]:
     return [found for name in _JUDGING for found in getattr(config.hook, name).get_hookimpls()]
 
@@ -224,7 +219,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         )  # a worker of xdist hands it on with the report
     if report.outcome == "skipped" and not _may_skip(report):
         _say("gave up", report.nodeid)
-    _say("result", report.nodeid, report.when, report.outcome, _asserted(report), _in_assertion(report))
+    crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
+    asserted = str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
+    line = linecache.getline(str(crash.path), crash.lineno) if crash is not None else ""
+    _say("result", report.nodeid, report.when, report.outcome, asserted, line.lstrip().startswith("assert"))
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -280,16 +278,6 @@ def _around() -> dict[str, Any]:
     }
 
 
-def _asserted(report: pytest.TestReport) -> bool:
-    crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
-    return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
-
-
-def _in_assertion(report: pytest.TestReport) -> bool:
-    crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
-    return crash is not None and linecache.getline(str(crash.path), crash.lineno).lstrip().startswith("assert")
-
-
 def _may_skip(report: pytest.TestReport) -> bool:
     marks: list[str] = getattr(report, "agent_harness_marks", [])
     return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
@@ -297,7 +285,9 @@ def _may_skip(report: pytest.TestReport) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    _told["patched"] += [*_patched(), *_late(session.config)]
+    now = _runner_functions()
+    _told["patched"] += [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
+    _told["patched"] += _late(session.config)
     _told["foreign"] += _foreign()
     _told["opened"] += sorted(_opened)
     if _recorder is not None:
