@@ -359,7 +359,6 @@ PREPARED: dict[str, Typed] = {
     "harness queue release task-003": Typed(at=tasks, code=7),
     "harness queue drop task-003": Typed(at=tasks, code=7),
     "harness queue first task-003": Typed(at=tasks, code=7),
-    "harness queue rebuild": Typed(at=tasks, code=7),
     "harness workspace": Typed(at=tasks),
     "harness workspace list": Typed(at=tasks),
     'cd "$(harness workspace path w3)"': Typed(at=tasks, first="harness run --workers 3 --agent command:my-agent || :"),

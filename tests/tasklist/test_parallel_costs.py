@@ -29,7 +29,7 @@ from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, project, until
 from .test_parallel_failures import events
-from .test_parallel_rebuild import DYING
+from .test_parallel_fresh_start import DYING, folder_of
 
 AGENT = """\
 usage() {{ echo "{{\\"type\\": \\"usage\\", \\"input_tokens\\": 5, \\"output_tokens\\": 5, \\"cost_usd\\": $1}}"; }}
@@ -101,6 +101,36 @@ def test_what_a_killed_agent_had_spent_is_in_the_costs_once_and_as_the_budget_co
         }
     assert work.harness("run", "--agent", work.agent("exit 1", name="none.sh")).code == 0
     assert len(rows(work)) == 2
+
+
+@pytest.mark.kept("-True")
+@pytest.mark.scenario
+@pytest.mark.parametrize(
+    ("moment", "is_gone"),
+    [*((each, True) for each in ("", "booked", "paid", "before:batched")), ("after:ended", False), ("paid", False)],
+)
+def test_what_was_spent_counts_once_though_the_journal_is_damaged(tmp_path: Path, moment: str, is_gone: bool) -> None:
+    """SC-42: in the costs and in the budget, also what left no file but the note of the budget."""
+    work = project(tmp_path, job("a"))
+    words = ["run", "--workers", "1", "--agent", agent(work, tmp_path, f"touch {tmp_path}/spent; sleep 600"), "--json"]
+    if moment:
+        (tmp_path / "once").touch()
+    command = [sys.executable, str(DYING), moment or "never", *words]
+    with subprocess.Popen(command, cwd=work.root, stdout=-1, stderr=-1) as first:
+        if not moment:
+            until((tmp_path / "spent").exists)
+            first.kill()
+        first.communicate(timeout=120)
+    ledger = folder_of(work) / "ledger.jsonl"
+    if is_gone:
+        ledger.unlink()
+    else:
+        ledger.write_bytes(ledger.read_bytes() + b"torn\n")
+    spent = [0.3] if moment else [0.2, 0.3]
+    ran = work.harness(*words)
+    assert (ran.code, work.statuses()) == (0, ["completed"]), ran
+    assert [each["cost_usd"] for each in rows(work)] == spent
+    assert ran.json["cost_usd"] == json.loads(work.harness("costs", "--json").out)["spent_usd"] == sum(spent)
 
 
 @pytest.mark.exhaustive

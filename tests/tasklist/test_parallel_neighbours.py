@@ -13,7 +13,7 @@ from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 from .test_parallel import until
-from .test_parallel_rebuild import DYING, folder_of
+from .test_parallel_fresh_start import DYING, folder_of
 
 NAMES = ("one", "two")
 AGENT = """\
@@ -73,7 +73,7 @@ def test_a_run_leaves_what_a_neighbour_has_proven_of_an_item_of_the_same_name(tm
 @pytest.mark.scenario
 @pytest.mark.parametrize(
     "moment",
-    ["before:ended", "before:batched", "rebuild", "over"],
+    ["before:ended", "before:batched", "gone", "merged-gone", "over"],
 )
 def test_what_a_version_before_had_proven_under_a_name_without_the_project_lands(tmp_path: Path, moment: str) -> None:
     """Upgraded in between: nobody is asked again; names that may be another project's are said, and stay.
@@ -82,7 +82,7 @@ def test_what_a_version_before_had_proven_under_a_name_without_the_project_lands
     """
     (one, _) = neighbours(tmp_path / "shared", "task-001")
     words = ["run", "--workers", "1", "--agent", one.agent(AGENT.format(folder=tmp_path, waits="true"))]
-    died(one, "before:batched" if moment == "before:batched" else "before:ended", *words)
+    died(one, {"before:batched": moment, "merged-gone": "moved"}.get(moment, "before:ended"), *words)
     foreign = one.repo.git("commit-tree", "HEAD^{tree}", "-m", "Proven in another list")
     ((new, proven),) = refs(one.repo, "work").items()
     one.repo.git("update-ref", "-d", new)
@@ -91,11 +91,13 @@ def test_what_a_version_before_had_proven_under_a_name_without_the_project_lands
     one.repo.git("update-ref", f"{old}/5", foreign)
     (job,) = (folder_of(one) / "orders").glob("*/order.json")
     job.write_text(json.dumps({k: v for k, v in json.loads(job.read_text()).items() if k != "project"}))
-    if moment == "rebuild":
+    if moment.endswith("gone"):
         (folder_of(one) / "ledger.jsonl").unlink()
+    if moment == "merged-gone":
+        one.repo.write("one/out/task-001", "By a person\n").stage("one/out").commit("By a person", stage=False)
     ran = one.harness(*words)
     assert (ran.code, one.statuses(), begun(tmp_path)) == (0, ["completed"], 1), ran
-    assert proven in one.repo.git("log", "--format=%(trailers:key=Harness-Candidate,valueonly)").split()
+    assert one.repo.git("log", "--format=%(trailers:key=Harness-Candidate,valueonly)").split() == [proven]
     assert {*refs(one.repo, "work")} == ({f"{old}/1", f"{old}/5"} if moment == "over" else {f"{old}/5"})
     assert refs(one.repo, "mend", "batch", "rescue") == {}
     assert f"{old}/5" in ran.out

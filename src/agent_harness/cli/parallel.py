@@ -121,11 +121,6 @@ def _local(at: object) -> str:
     return clock.local(moment) if moment else "?"
 
 
-def _queue_rebuild(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
-    found = runs.rebuild()
-    return found, [*found["said"], f"next: {found['next']}"]
-
-
 # ---- requests
 
 
@@ -252,15 +247,6 @@ PROGRAMS = {
                 purpose="Move a proven item to the front of the merge queue.",
                 example="harness queue first task-003",
                 act=_asked("first"),
-            ),
-            "rebuild": Subcommand(
-                "Rebuild the run's journal if it cannot be read.",
-                JSON,
-                purpose="Rebuild the journal of a parallel run from refs, results and the project's own files. Use "
-                "this command if the journal is damaged or missing, or belongs to another project. The command lists "
-                "the facts that remain unknown, and keeps the old journal.",
-                example="harness queue rebuild",
-                act=_queue_rebuild,
             ),
         },
         STYLE,

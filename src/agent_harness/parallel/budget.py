@@ -131,6 +131,16 @@ class SharedBudget:
                 os.unlink(os.path.join(self._folder, name))
         return total
 
+    def spent_besides(self, jobs: Collection[str]) -> float:
+        """Return the spending of all jobs except ``jobs``, in US dollars."""
+        names = {f"{job.replace('/', '.')}.json" for job in jobs}
+        with self._locked() as known:
+            return float(sum(each["spent"] for name, each in known.items() if name not in names))
+
+    def is_settled(self, job: str) -> bool:
+        """Return True if the spending of a job that has begun is part of the total."""
+        return not os.path.exists(os.path.join(self._folder, f"{job.replace('/', '.')}.json"))
+
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
         """Set the run's spending to ``spent`` US dollars, and delete the records of jobs outside ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}

@@ -24,7 +24,8 @@ from agent_harness.parallel.plan import RunPlan, fold
 VERSION = 1
 RUN_LOCK = "run.lock"
 ENDING_SECONDS = 2.0
-REBUILD = "harness queue rebuild"
+BEGIN = "harness run --workers 4"
+ANEW = f"{BEGIN}  # sets the journal aside and starts anew"
 KEPT_DAYS = 90
 
 TYPES = (
@@ -50,6 +51,10 @@ TYPES = (
 )
 
 
+class NewerLedger(StateDamaged):
+    """Error: a newer version of the harness wrote the ledger, which is therefore not damaged."""
+
+
 class Ledger:
     def __init__(self, folder: str, *, only_read: bool = False) -> None:
         self._only_read = only_read
@@ -64,7 +69,7 @@ class Ledger:
         known = _known_id(os.path.dirname(self.path))
         others = (each.get("project", known) for each in events if each["type"] == "run")
         if known and any(each != known for each in others):
-            raise StateDamaged(f"{self.path} is the journal of another project", hint=REBUILD)
+            raise StateDamaged(f"{self.path} is the journal of another project", hint=ANEW)
         return events
 
     def _lines(self) -> list[JsonObject]:
@@ -74,16 +79,23 @@ class Ledger:
         except FileNotFoundError:
             return []
         except StateDamaged as error:
-            error.hint = REBUILD
+            error.hint = ANEW
             raise
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise files.refusal(self.path, "read", error) from None
-            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=REBUILD) from None
+            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=ANEW) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
+
+    @property
+    def is_lost(self) -> bool:
+        """True if jobs exist but the journal has no complete line."""
+        # a kill or a full disk can empty the journal
+        orders = os.path.join(os.path.dirname(self.path), "orders")
+        return not self.events and os.path.isdir(orders) and bool(os.listdir(orders))
 
     def folded(self) -> RunPlan:
         """Return the plan that results from the events. Raise ``StateDamaged`` if the events contradict each other."""
@@ -91,7 +103,7 @@ class Ledger:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             told = f"{self.path} has events that contradict each other ({error!r})"
-            raise StateDamaged(told, hint=REBUILD) from None
+            raise StateDamaged(told, hint=ANEW) from None
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
@@ -114,13 +126,19 @@ class Ledger:
         event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
+            # the first event replaces the old journal, so that there is a journal at any moment
+            path = self.path if self.events else f"{self.path}.new"
             if self._file < 0:
-                folder = os.path.dirname(self.path)
+                folder = os.path.dirname(path)
                 os.makedirs(folder, mode=0o700, exist_ok=True)
-                self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+                if not self.events:
+                    files.unlink(path)  # of a writer that was killed
+                self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
                 for each in (folder, os.path.dirname(folder)):  # both may be new
                     files.sync_folder(each)
             self._write(line)
+            if not self.events:
+                renamed(path, self.path)
         except OSError as error:
             raise files.refusal(self.path, "added to", error) from None
         self.events.append(event)
@@ -139,7 +157,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Move the journal to the folder of finished runs, and start a new journal."""
+        """Copy the journal to the folder of finished runs. The next event starts a new journal."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -147,7 +165,8 @@ class Ledger:
         for old in Path(self._runs).iterdir():
             if old.lstat().st_mtime < time.time() - KEPT_DAYS * 86400 and not old.is_dir():
                 old.unlink()
-        renamed(self.path, os.path.join(self._runs, f"{self.events[0].get('run')}.jsonl"))
+        kept = os.path.join(self._runs, f"{self.events[0].get('run')}.jsonl")
+        files.replace(kept, Path(self.path).read_bytes(), mode=0o600)  # of any size
         self.close()
         self.events = []
 
@@ -202,10 +221,10 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
     except ValueError:
         event = None
     if not isinstance(event, dict) or event.get("n") != number:
-        raise StateDamaged(f"{path} is damaged in line {number}", hint=REBUILD)
+        raise StateDamaged(f"{path} is damaged in line {number}", hint=ANEW)
     if event.get("type") not in TYPES or event.get("v", VERSION) > VERSION:
         told = f"{path}, line {number}, was written by a newer version of the harness"
-        raise StateDamaged(told, hint="install that version, then: harness run --workers N")
+        raise NewerLedger(told, hint="install that version, then: harness run --workers N")
     return event
 
 

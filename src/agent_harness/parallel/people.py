@@ -2,9 +2,8 @@
 executes this code in its own process, not in the process of the coordinator."""
 
 import os
-import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +13,15 @@ from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.owner import Owner
-from agent_harness.parallel import rebuild, requests, workspace_setup, workspaces
+from agent_harness.parallel import requests, workspace_setup, workspaces
 from agent_harness.parallel.items import result_of_job
-from agent_harness.parallel.ledger import REBUILD, RUN_LOCK, Ledger, project_id, run_held
+from agent_harness.parallel.ledger import ANEW, BEGIN, RUN_LOCK, Ledger, project_id, run_held
 from agent_harness.parallel.merge_queue import candidates, told_gone
 from agent_harness.parallel.merge_queue.refs import BEFORE, ProjectRefs
 from agent_harness.parallel.plan import LANDING, READY, WORKING, RunPlan
-from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.workspaces import Workspace
 from agent_harness.session import run_snapshot
 
-BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
 """Maximum time to wait for the coordinator's answer to a request, in seconds."""
 _COMMANDS = {requests.RECALL: "cancel"}
@@ -41,7 +38,6 @@ class ParallelRuns:
     git: Git | None
     own: Sequence[str]  # patterns of the harness's own files
     snapshot: str | None = None  # path of the snapshot of a run
-    left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
         return _holder(os.path.join(self.folder, RUN_LOCK))
@@ -49,8 +45,8 @@ class ParallelRuns:
     def plan(self) -> RunPlan:
         """Return the plan of the last run. Raise ``NothingEligible`` if there was no run."""
         ledger = Ledger(self.folder, only_read=True)
-        if rebuild.is_missing(self.folder):
-            raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=REBUILD)
+        if ledger.is_lost:
+            raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=ANEW)
         if not ledger.events:
             raise NothingEligible("No parallel run in this project", hint=BEGIN)
         return ledger.folded()
@@ -195,32 +191,6 @@ class ParallelRuns:
         if rows and all(each["state"] == "held" for each in rows):  # a run would land none of them
             follows = f"harness queue release {rows[0]['item']}"
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
-
-    def rebuild(self) -> JsonObject:
-        """Rebuild the ledger from refs, results and project files, and return a report."""
-        for workspace in [self.root, *(each.folder for each in self._existing().values())]:
-            owner.refuse_agents(workspace, "harness queue rebuild")
-        if self.git is None:
-            raise UnsafeTree("There is no git repository here any more, so the journal cannot be rebuilt from its refs")
-        self._refuse_readable()
-        left = self.left()
-        branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
-        if branch is None or self.git.commit_of(branch) is None:
-            raise UnsafeTree("the target branch of the run is not checked out", hint="git switch main")
-        with run_held(self.folder, hint="wait for the run to end, or: harness pause"):
-            self._refuse_readable()
-            found = rebuild.rebuild(self.folder, self.git, branch, left)
-            rows = queue_rows(Ledger(self.folder, only_read=True).folded())
-            run_snapshot.change(self.snapshot, queue=rows)
-        follows = f"harness run --workers {found.workers}"
-        follows += f" --branch {shlex.quote(left.branch)}" if left.branch else ""
-        known = {"run": found.run, "items": [each.item for each in found.jobs], "landed": found.landed}
-        return {**known, "rescues": found.rescues, "kept": found.kept, "said": found.told(), "next": follows}
-
-    def _refuse_readable(self) -> None:
-        with suppress(StateDamaged):
-            self.plan()
-            raise NothingEligible("The journal is readable; there is nothing to rebuild", hint="harness queue")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -185,7 +185,7 @@ class RunPlan:
         self.shut = {}
         self.push_problem, self.push_waits = "", ""
         self.unpushed = event.get("unpushed") or self.unpushed
-        self.spent_usd += event.get("spent_usd") or 0.0  # as far as a rebuilt journal knows it
+        self.spent_usd += event.get("spent_usd") or 0.0  # by the journal that this one replaces
         self.combined = self.combined or bool(event.get("unaudited"))
         if self.batch and not self.batch.landing:  # one of its members may have been rejected, and be worked on again
             self._on_released({"singly": False})

@@ -6,21 +6,20 @@ command."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import trusted_state
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.git.joining import PushTarget
 from agent_harness.kernel.json import JsonObject
-from agent_harness.parallel import merge_queue, rebuild, workspace_setup
+from agent_harness.parallel import fresh_start, merge_queue, workspace_setup
 from agent_harness.parallel.coordinator import Coordinator, RunTerms
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
 from agent_harness.parallel.items import OpenItem, ProjectPort, odd_touches
 from agent_harness.parallel.people import PreviewedRun, refuse_gone
 from agent_harness.parallel.plan import WORKING
-from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.supervision.interruption import Stop
@@ -103,10 +102,8 @@ class PreparedRun:
         engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
         return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
-    def rebuild_ledger(self, left: LeftRun) -> None:
-        """Rebuild the ledger if it is missing although an earlier run has left work."""
-        left = replace(left, workers=self.request.workers)
-        rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
+    def replace_unreadable_ledger(self, claims: Mapping[str, str]) -> None:
+        fresh_start.where_unreadable(self.folder, self.git, self.branch, claims, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
         for line in odd_touches(found):

@@ -27,7 +27,7 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
     known = git.refs_below(refs.work).items()
     over = [ref for ref, commit in known if name_of(ref) in names and commit in commits]
     fixed = {refs.fix(each.job.split("/")[1]) for each in found if each.rejections}
-    _remove(git, [*over, *(fixed & git.refs_below(refs.fix("")).keys())])
+    remove(git, [*over, *(fixed & git.refs_below(refs.fix("")).keys())])
 
 
 def old_names(git: Git) -> dict[str, str]:
@@ -49,7 +49,7 @@ def taken_over(
             if oid not in git.refs_below(refs.candidate(name, "")).values():
                 git.update_ref(refs.candidate(name, number), oid)
     mine = {commit for commits in proven.values() for commit in commits}
-    _remove(git, [ref for ref, oid in old.items() if oid in mine])
+    remove(git, [ref for ref, oid in old.items() if oid in mine])
     names = {job.split("/")[1] for job in proven}
     return [ref for ref, oid in old.items() if oid not in mine and name_of(ref) in names]
 
@@ -66,7 +66,7 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
         return []
     # SC-14: commits on no branch get rescue refs before the deletion
     found = nobodys(git, over, kept=landed_on(git, "--branches"))
-    _remove(git, over)
+    remove(git, over)
     return found
 
 
@@ -84,7 +84,7 @@ def name_of(ref: str) -> str:
     return ref.split("/")[-2]
 
 
-def _remove(git: Git, refs: Collection[str]) -> None:
+def remove(git: Git, refs: Collection[str]) -> None:
     if refs:
         words = b"".join(b"delete " + os.fsencode(ref) + b"\n" for ref in refs)
         git.run("update-ref", "--no-deref", "--stdin", input=words)

@@ -156,13 +156,22 @@ def _first(error: GitFailed) -> str:
 def _forgive_half(git: Git, old: str, new: str) -> None:
     """Update the index for files that an interrupted move has already written."""
     # otherwise, git would consider these files changes of the user
-    index = git.run("ls-files", "-s", "-z").split(b"\0")
-    known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
-    changed = git.differences(old, new)
+    known, changed = _index(git), git.differences(old, new)
     written = {path: after for path, (before, after) in changed.items() if known.get(path, "") == before.oid}
     if found := {path: written[path] for path in already_there(git, written)}:
         git.run("update-index", "-z", "--index-info", input=index_lines(found, len(old)))
         git.run("update-index", "-q", "--refresh", check=False)
+
+
+def in_index(git: Git, old: str, new: str) -> bool:
+    """Return True if the index has each change from ``old`` to ``new``."""
+    known, changed = _index(git), git.differences(old, new)
+    return bool(changed) and all(known.get(path, "") == after.oid for path, (_, after) in changed.items())
+
+
+def _index(git: Git) -> dict[bytes, str]:
+    lines = (line.partition(b"\t") for line in git.run("ls-files", "-s", "-z").split(b"\0"))
+    return {path: words.split()[1].decode() for words, _, path in lines if path}
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
-    from agent_harness.parallel.people import LeftRun, ParallelRuns
+    from agent_harness.parallel.people import ParallelRuns
     from agent_harness.protocols.features.config import Config
     from agent_harness.protocols.features.people.inspection import ProjectCheck
     from agent_harness.protocols.features.project import Project
@@ -415,7 +415,6 @@ class FeatureProject:
             git=project.git,
             own=project.excluded,
             snapshot=project.layout.parallel,
-            left=self._left,
         )
 
     def _unpushed(self) -> JsonObject | None:
@@ -426,16 +425,6 @@ class FeatureProject:
             return None
         found = self.parallel_runs().unpushed_here()
         return {"workers": found, "branch": None} if found else None
-
-    def _left(self) -> LeftRun:
-        from agent_harness.parallel.rebuild import LeftRun
-        from agent_harness.protocols.features.parallel.project_port import sent_back
-        from agent_harness.protocols.features.store import jobs_of_run
-
-        left = self._project.store.left_by_run() or {}
-        workers = int(left.get("workers", 1))
-        claims, rejected = jobs_of_run(left), sent_back(self._project.store)
-        return LeftRun(workers=workers, branch=left.get("branch"), claims=claims, rejected=rejected)
 
     def resume(
         self,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
     from agent_harness.parallel.engine import EngineFactory
     from agent_harness.parallel.people import ParallelRuns
-    from agent_harness.parallel.rebuild import LeftRun
     from agent_harness.protocols.tasklist.claims.caller import Caller
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.project_view import AskedQuestion, ProjectReader
@@ -305,13 +304,7 @@ class TaskList:
             git=place.git if place else None,
             own=place.exclude if place else (),
             snapshot=None if self.layout.linked() else self.layout.parallel,
-            left=self._left,
         )
-
-    def _left(self) -> LeftRun:
-        from agent_harness.protocols.tasklist.parallel.project_port import left_run
-
-        return left_run(self.caller)
 
     def now(self) -> list[str]:
         """Return one line for each running attempt, about its current activity. This method is thread-safe."""

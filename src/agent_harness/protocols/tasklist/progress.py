@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
-BOUNCED = "given back: bounced"  # the text of a log line about work that was not merged
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
 """Error categories that do not count as the outcome of an attempt."""
 
@@ -154,18 +153,6 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
     return None
-
-
-def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return how often each task's proven work was not merged since the task was last completed."""
-    done: set[str | None] = set()
-    counts: dict[str, int] = {}
-    for line in _backwards(layout):
-        if line.kind == "Completed":
-            done.add(line.task)
-        elif line.task and line.task not in done and line.text == BOUNCED:
-            counts[line.task] = counts.get(line.task, 0) + 1
-    return counts
 
 
 def _backwards(layout: TaskListLayout) -> Iterator[LogLine]:

@@ -21,7 +21,6 @@ from agent_harness.kernel.json import JsonObject, json_object, jsontext, members
 from agent_harness.kernel.redact import redact
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenItem, job_folder
-from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
 from agent_harness.protocols.features.parallel.results import well_formed
@@ -30,7 +29,6 @@ from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.sessions import accept, locking
-from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.project_judge import Judge
 from agent_harness.session import ledger, now
@@ -383,7 +381,7 @@ class FeatureProjectPort:
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
         told = f"Feature #{feature_id} was proven, but not merged ({why.replace('_', ' ')}): {', '.join(what)[:500]}"
         told += f"; merged meanwhile: {', '.join(f'#{each}' for each in met)}" if met else ""
-        self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
+        self._store.event("sent_back", feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
         """Write to the verdict ledger that the job's proven work was not merged."""
@@ -691,18 +689,6 @@ class FeatureProjectPort:
             mirror.after_session(self._project, self._landed)
 
 
-def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how often proven work was sent back since the feature's last merge. The keys are feature ids."""
-    counts: dict[str, int] = {}
-    for row in store.recent("events.jsonl", 5000):
-        item = str(row.get("feature_id"))
-        if row.get("type") in ("feature_completed", "awaiting_manual"):
-            counts.pop(item, None)
-        elif row.get("type") == SENT_BACK:
-            counts[item] = counts.get(item, 0) + 1
-    return counts
-
-
 LANDING_TOLD = {
     "landing_failed": "it was proven, but could not be merged with work that was merged meanwhile.",
     "attempt_lost": "three times in a row its session returned no result.",
@@ -731,7 +717,6 @@ def _told(fix: JsonObject) -> JsonObject:
     said = {
         "conflict": "This feature was proven, but it conflicts with work that was merged meanwhile.",
         "conflict_markers": "This feature was proven, but its files contain conflict markers.",
-        SENT_BACK: "This feature was proven, but was not merged. The reason is no longer known.",
         "red": "This feature was proven, but tests fail together with work that was merged meanwhile.",
     }
     what = [f"resolve the conflict in {path}: the file contains conflict markers" for path in fix.get("files") or []]

@@ -8,8 +8,6 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.people import read_preview
-from agent_harness.parallel.plan import RunPlan, fold
-from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.run import (
     INTERRUPTED,
     PreparedRun,
@@ -23,7 +21,7 @@ from agent_harness.parallel.run import (
 from agent_harness.parallel.run import preview as preview_of
 from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.features import costs, migrations, overrides, questions, repository
-from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at, sent_back
+from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
@@ -53,10 +51,8 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
         begun = PreparedRun.of(request, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
-        claims = jobs_of_run(project.store.left_by_run() or {})
-        rejected = sent_back(project.store)
-        begun.rebuild_ledger(LeftRun(workers=request.workers, branch=request.branch, claims=claims, rejected=rejected))
-        known = _known(folder)
+        begun.replace_unreadable_ledger(jobs_of_run(project.store.left_by_run() or {}))
+        known = Ledger(folder, only_read=True).folded()
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
             with stop.held():  # its files may be there already, and are not changes of a person
@@ -99,14 +95,6 @@ def settings_of(project: Project) -> ParallelSettings:
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
     found["links"] = found["links"] or project.config.verification.links
     return ParallelSettings(**found)
-
-
-def _known(folder: str) -> RunPlan:
-    try:
-        return fold(Ledger(folder, only_read=True).events)
-    except (KeyError, TypeError, AttributeError, ValueError):
-        # the run's event log is damaged
-        return RunPlan()
 
 
 def _doubt(project: Project) -> JsonObject:

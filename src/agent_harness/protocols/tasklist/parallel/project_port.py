@@ -22,7 +22,6 @@ from agent_harness.parallel.items import (
     LandedItem,
     OpenItem,
 )
-from agent_harness.parallel.rebuild import SENT_BACK, LeftRun
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.tasklist import costs, lifecycle, planning, progress, proven, publish, selection
 from agent_harness.protocols.tasklist.attempts import completed_proofs, final_look
@@ -479,14 +478,6 @@ def open_items(caller: Caller, state: State) -> list[OpenItem]:
     ]
 
 
-def left_run(caller: Caller) -> LeftRun:
-    """Return a description of the dead parallel run, reconstructed from the task list and its log."""
-    tasks = leases.left_by_run(caller.store.read())
-    workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
-    claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(caller.layout)
-    return LeftRun(workers=workers, branch=branch, claims=claims, rejected=rejected)
-
-
 def settings_of(state: State, say: Callable[[str], None] | None = None) -> ParallelSettings:
     config = members_of(state.raw.get("session_config"))
     given = members_of(config.get("parallel"))
@@ -501,7 +492,6 @@ def _told(fix: JsonObject) -> JsonObject:
     said = {
         "conflict": "Your earlier work was proven, but it conflicts with work that was merged meanwhile.",
         "conflict_markers": "Your earlier work left conflict markers in the files.",
-        SENT_BACK: "Your earlier work was proven, but was not merged. The reason is no longer known.",
         "red": "Your earlier work was proven, but these validations fail together with work that was merged meanwhile.",
     }
     told = "Your work is in the work tree, merged with the current state"

@@ -29,7 +29,6 @@ from agent_harness.protocols.tasklist.claims import environment_inventory, lease
 from agent_harness.protocols.tasklist.claims.caller import Caller
 from agent_harness.protocols.tasklist.parallel.project_port import (
     TaskListProjectPort,
-    left_run,
     open_items,
     settings_of,
 )
@@ -69,7 +68,7 @@ def run_parallel(
         state = caller.store.read()
         settings = settings_of(state, say)
         begun.say_odd_touches({task.id: task.raw.get("touches") for task in state.tasks})
-        begun.rebuild_ledger(left_run(caller))
+        begun.replace_unreadable_ledger(leases.jobs_of_run(leases.left_by_run(state)))
         limits = {"max_minutes": max_minutes, "max_cost_usd": max_cost_usd}
         attempt = {**request.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
         claimed = {"workers": request.workers, **({"branch": request.branch} if request.branch else {})}
