@@ -332,14 +332,21 @@ def test_permissions_of_private_files_come_back(repo: Repo, back: Callable[..., 
     assert (repo.path / "secret").stat().st_mode & 0o777 == 0o600
 
 
-def test_bytes_come_back_whatever_git_would_make_of_them(repo: Repo, back: Callable[..., Rescue]) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_bytes_come_back_whatever_git_would_make_of_them(known: bool, repo: Repo, back: Callable[..., Rescue]) -> None:
+    """Also those of files that git knows to be unchanged by their times, so that it does not read them again."""
     repo.config("core.autocrlf", "true").config("filter.far.smudge", "false").config("filter.far.required", "true")
     repo.write(".gitattributes", "*.txt text\n*.id ident\n*.big filter=far\n*.u16 working-tree-encoding=UTF-16\n")
     repo.config("filter.far.clean", "echo pointer")
     repo.write("w.txt", "windows\r\n").write("k.id", "$Id: kept$\n").write("l.big", "large").write(
         "e.u16", "é".encode("utf-16")
     )
-    repo.commit().write("m.txt", "mixed\r\nends\n")
+    repo.commit()
+    if known:
+        for name in ("w.txt", "k.id", "l.big", "e.u16"):
+            os.utime(repo.path / name, (1, 1))
+        repo.git("update-index", "--refresh")
+    repo.write("m.txt", "mixed\r\nends\n")
     files = repo.files()
     snapshot = take(Git(repo.path), BASE)
     repo.write("w.txt", "a").write("k.id", "a").write("l.big", "a").write("e.u16", b"\xff").remove("m.txt")

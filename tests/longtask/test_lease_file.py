@@ -1,5 +1,6 @@
 """The lease of a run: its forms, its end, its renewal, its loss, and who may take it away."""
 
+import errno
 import json
 import os
 import shutil
@@ -256,6 +257,24 @@ def test_a_lease_is_lost_at_its_end_even_when_nobody_took_it(tmp_path: Path) -> 
     assert not mine.renew()
     mine.release()
     assert beside(project) == []
+
+
+def test_a_renewal_that_the_disk_refuses_moves_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others go by the file: a run that goes on beyond the end in it is not alone."""
+    project, clock = LongTaskProject.of_book(tmp_path), Clock()
+    mine = lease(project.root, clock)
+    mine.acquire()
+
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+
+    clock.forward(30)
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "replace", full)
+        assert mine.renew()
+    clock.forward(30)
+    assert not mine.in_time()
+    assert lease(project.root, clock).acquire() is None
 
 
 def test_a_lease_that_was_removed_or_replaced_is_lost(tmp_path: Path) -> None:
