@@ -142,6 +142,15 @@ def test_what_a_run_leaves_is_carried_into_the_next() -> None:
     assert (later.work("a").fix, later.work("a").commit, later.work("a").fence) == ({"why": "conflict"}, "c-a", 1)
 
 
+def test_what_was_being_verified_when_a_run_ended_is_ready_in_the_next_before_the_rest() -> None:
+    """SC-5: it is proven already, so no agent does it a second time."""
+    found = batched(ready("a", "b", "c"), "c")
+    later = RunPlan()
+    known = {"run": "s", "branch": "main", "head": "h", "workers": 1, "batch_max": 8, "mends": 2}
+    later.apply({"type": "run", **known, "carried": found.carried()})
+    assert (later.queue, later.work("c").commit) == (["c", "a", "b"], "c-c")
+
+
 def test_what_no_proof_of_everything_has_seen_is_proven_once_the_next_run_rests() -> None:
     """The run before was ended first; if no attempt is left, nothing begins any more, and the run rests too."""
     found = landed(batched(ready("a"), "a"), 1)

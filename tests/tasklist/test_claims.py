@@ -108,6 +108,15 @@ def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(p
     assert (again["task_id"], again["token"], again["resumed"]) == ("a", first["token"], True)
 
 
+def test_the_same_worker_begins_anew_once_its_lease_is_over(shared: TaskListProject) -> None:
+    """Another worker could have had the task meanwhile."""
+    first = claim.claim(shared.caller(), "a")
+    shared.now = after(1836)
+    again = claim.claim(shared.caller(), "a")
+    assert (again["task_id"], again["attempt"], again["resumed"]) == ("a", 2, False)
+    assert again["token"] != first["token"]
+
+
 def test_a_worker_that_holds_a_task_gets_no_second_one(project: TaskListProject) -> None:
     project.claim()
     assert "you already have a in progress" in refused(project, Busy, task_id="b").message
@@ -319,6 +328,15 @@ def test_in_exclusive_mode_a_dead_owner_is_taken_from_at_once(project: TaskListP
     project.edit("a", claimed_process=dead_process())
     answer = claim.claim(project.caller(), "a")
     assert (answer["task_id"], answer["attempt"]) == ("a", 2)
+
+
+def test_a_task_of_a_parallel_run_that_died_waits_for_the_run_that_goes_on(shared: TaskListProject) -> None:
+    """Its work may be proven already, and wait only to be merged."""
+    dead = {"claimed_process": dead_process(), "claimed_run": {"workers": 2}}
+    shared.edit("a", **claimed("w9", worktree="/elsewhere", **dead))
+    shared.now = after(3600)
+    assert claim.claim(shared.caller())["task_id"] == "b"
+    assert (shared.task("a").status, shared.task("a").claim_token) == ("in_progress", "t")
 
 
 def test_an_owner_that_slept_past_its_lease_can_change_nothing(shared: TaskListProject, tmp_path: Path) -> None:

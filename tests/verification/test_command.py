@@ -396,6 +396,17 @@ def test_the_code_before_is_asked_once(repo: JudgedProject, tmp_path: Path) -> N
     assert seen.read_text() == "x\n" * 5
 
 
+def test_what_other_tests_said_about_the_code_before_is_not_believed_of_new_ones(
+    repo: JudgedProject, tmp_path: Path
+) -> None:
+    command, remembered = f"{PYTEST} -q tests/test_new.py", Remembered(tmp_path / "red.json")
+    honest: Files = {**ADDED, "tests/test_new.py": TEST}
+    assert judged(repo, command, honest, remembered=remembered).red_before == RED
+    repo.git("reset", "-q", "--hard", repo.base)
+    idle: Files = {"tests/test_new.py": "def test_it():\n    assert 1 is not None\n"}
+    assert judged(repo, command, idle, remembered=remembered).red_before == GREEN
+
+
 def test_work_that_changes_nothing_is_green_before(repo: JudgedProject) -> None:
     verdict = judge_command(repo.client, CommandCheck(command="true"), base=repo.base, candidate=repo.base)
     assert (verdict.accepted, verdict.red_before, verdict.unchanged) == (True, GREEN, True)

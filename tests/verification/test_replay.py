@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_harness.kernel.process.sandbox import AUTO, kind_for, of_check
+from agent_harness.verification.differential_replay import difference
+from agent_harness.verification.runner.testreport import Calls, RecordedCall
 from agent_harness.verification.verdict import OFF, Strictness
 
 from .sample import ADD_CODE, INI, SUB, SUB_TEST, JudgedProject, codes
@@ -51,6 +53,26 @@ def test_code_that_knows_that_it_is_tested(
 
 def _has_landlock() -> bool:
     return of_check([], temporary=".", namespaces=False)[0].kind == "landlock"
+
+
+ANSWERS = [  # in the recorded call, again in a test, outside of tests, and whether that counts
+    ("1", "1", "1", False),
+    ("1", "1", "0", True),
+    ("1", "1", "raises ValueError", True),
+    ("raises", "raises ValueError", "raises ValueError", False),
+    ("raises", "raises ValueError", "1", True),
+    ("1", "1", None, False),
+    ("1", "2", "0", False),
+]
+
+
+def test_which_answers_outside_of_tests_are_others() -> None:
+    def differs(recorded: str, inside: str, outside: str | None) -> bool:
+        seen = Calls(recorded=[RecordedCall("calc", "sub", "[[3, 2], {}]", recorded)])
+        found = difference(seen, lambda calls: [inside] * len(calls), lambda calls, _: [outside] * len(calls), ())
+        return found.names == ("sub",)
+
+    assert [(*row, differs(*row)) for *row, _ in ANSWERS] == ANSWERS
 
 
 def test_how_many_calls_could_be_asked_is_known(repo: JudgedProject) -> None:
