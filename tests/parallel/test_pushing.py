@@ -21,7 +21,7 @@ def project_of(made: FeatureListProject) -> Project:
 
 
 def pusher_of(made: FeatureListProject, folder: Path) -> tuple[Pusher, Ledger]:
-    """What a new coordinator makes of the files of the one before it."""
+    """Return a new coordinator's pusher and ledger, which read the files of the killed one."""
     git, ledger = Git(made.root), Ledger(str(folder))
     ledger.folded()
     branch = TargetBranch(git, "refs/heads/main", made.said.append)

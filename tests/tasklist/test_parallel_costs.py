@@ -21,15 +21,13 @@ from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.engine import LocalEngine
 from agent_harness.parallel.items import Job
 from agent_harness.parallel.ledger import project_id
-from agent_harness.protocols.tasklist.api import TaskList
-from agent_harness.supervision.dispatch import RefusalPolicy
 from agent_harness.testing import HARNESS
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject
 
 from .test_parallel import WORKS, job, project, until
 from .test_parallel_failures import events
-from .test_parallel_fresh_start import DYING, folder_of
+from .test_parallel_fresh_start import DYING, folder_of, run_with
 
 AGENT = """\
 usage() {{ echo "{{\\"type\\": \\"usage\\", \\"input_tokens\\": 5, \\"output_tokens\\": 5, \\"cost_usd\\": $1}}"; }}
@@ -188,13 +186,7 @@ def test_what_a_lost_attempt_cost_that_comes_back_counts_once(
     usage = '{"type": "usage", "input_tokens": 5, "output_tokens": 5, "cost_usd": 0.3}'
     agent = work.agent(f"echo '{usage}'; {WORKS}")
     monkeypatch.chdir(work.root)
-    ran = TaskList.open(str(work.root)).run(
-        agents=[agent],
-        policy=RefusalPolicy(),
-        say=lambda _line: None,
-        workers=1,
-        engine_factory=lambda git, folder, say, refs: LateEngine(heard),
-    )
+    ran = run_with(lambda git, folder, say, refs: LateEngine(heard), work, agent)
     assert (ran["exit_code"], ran["lost"], ran["cost_usd"]) == (0, 1, 0.6), ran
     assert [each["cost_usd"] for each in events(work, "late_result")] == [0.0 if heard else 0.3, 0.0]
     found = json.loads(work.harness("costs", "--json").out)
@@ -288,14 +280,7 @@ def test_what_a_try_cost_whose_result_nobody_accepted_counts_once_when_it_comes_
         return engines[-1]
 
     def ran() -> dict[str, Any]:
-        listed = TaskList.open(str(work.root))
-        return listed.run(
-            agents=[agent],
-            policy=RefusalPolicy(),
-            say=lambda _line: None,
-            workers=1,
-            engine_factory=lambda git, folder, say, refs: made(git, folder),
-        )
+        return run_with(lambda git, folder, say, refs: made(git, folder), work, agent)
 
     first = ran()
     assert (first["exit_code"], first["lost"], first["cost_usd"]) == (0, 1, 0.3), first

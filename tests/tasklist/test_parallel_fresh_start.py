@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.parallel.engine import RUNNING, LocalEngine
+from agent_harness.kernel.json import JsonObject
+from agent_harness.parallel.engine import RUNNING, EngineFactory, LocalEngine
 from agent_harness.parallel.items import Job
 from agent_harness.protocols.tasklist.api import TaskList
 from agent_harness.supervision.dispatch import RefusalPolicy
@@ -27,7 +28,7 @@ def folder_of(work: TaskListProject) -> Path:
 
 
 def killed(work: TaskListProject, moment: str, starts: Path) -> list[str]:
-    """Kills a run of three at a moment; the command that goes on with it."""
+    """Kill a run of three tasks at a moment, and return the command that continues it."""
     tools = starts.parent / "rendezvous"
     tools.mkdir()
     agent = f"echo $HARNESS_TASK_ID >> {starts}; {together(tools, 'abc', 'echo x > $HARNESS_TASK_ID')}"
@@ -39,6 +40,17 @@ def killed(work: TaskListProject, moment: str, starts: Path) -> list[str]:
 def die(work: TaskListProject, moment: str, words: list[str]) -> None:
     died = subprocess.run([sys.executable, str(DYING), moment, *words], cwd=work.root, capture_output=True, check=False)
     assert died.returncode == -9, died.stdout + died.stderr
+
+
+def run_with(engine_factory: EngineFactory, work: TaskListProject, agent: str) -> JsonObject:
+    """Run one worker in this process, with the given engine, and return the result."""
+    return TaskList.open(str(work.root)).run(
+        agents=[agent],
+        policy=RefusalPolicy(),
+        say=lambda _line: None,
+        workers=1,
+        engine_factory=engine_factory,
+    )
 
 
 def three(path: Path, name: str = "one") -> TaskListProject:
@@ -257,7 +269,7 @@ def test_a_fresh_start_that_is_killed_is_made_again(tmp_path: Path, moment: str)
 
 
 class FarEngine(LocalEngine):
-    """Still has the jobs of a dead coordinator."""
+    """Engine that still has the jobs of a dead coordinator."""
 
     is_local = False
 
@@ -279,13 +291,7 @@ def test_what_is_under_way_elsewhere_is_not_begun_again_though_the_journal_is_go
     (folder_of(work) / "ledger.jsonl").unlink()
     order = work.task("a").claim_token
     monkeypatch.chdir(work.root)
-    ran = TaskList.open(str(work.root)).run(
-        agents=[agent],
-        policy=RefusalPolicy(),
-        say=lambda _line: None,
-        workers=1,
-        engine_factory=lambda git, folder, say, refs: FarEngine(),
-    )
+    ran = run_with(lambda git, folder, say, refs: FarEngine(), work, agent)
     assert (ran["exit_code"], work.statuses(), landed(work)) == (0, ["completed"], ["a"]), ran
     lines = (folder_of(work) / "ledger.jsonl").read_text().splitlines()
     assert [each["order"] for each in map(json.loads, lines) if each["type"] == "ordered"] == [order]
