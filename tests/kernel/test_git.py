@@ -7,6 +7,7 @@ import hashlib
 import os
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -557,13 +558,14 @@ def test_an_operation_under_way_has_a_name(name: str, words: str, repo: Repo) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no list of processes to prove it by")
-def test_a_ref_moves_although_a_killed_git_left_its_lock(repo: Repo) -> None:
-    git, ref, head = Git(repo.path), "refs/harness/place/p/v1", repo.head
+@pytest.mark.parametrize("seconds", [-60, 3600], ids=["older", "before the clock was set back"])
+def test_a_ref_moves_although_a_killed_git_left_its_lock(repo: Repo, seconds: int) -> None:
+    git, ref, head, at = Git(repo.path), "refs/harness/place/p/v1", repo.head, time.time() + seconds
     for words in ((ref, head), (ref, None)):
         left = repo.path / ".git" / f"{ref}.lock"
         left.parent.mkdir(parents=True, exist_ok=True)
         left.touch()
-        os.utime(left, (0, 0))
+        os.utime(left, (at, at))
         git.update_ref(*words)
         assert (git.commit_of(ref), left.exists()) == (words[1], False)
 

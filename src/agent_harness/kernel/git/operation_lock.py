@@ -126,11 +126,16 @@ def without_left_locks(
 def await_lock(repository: Repository, lock: str) -> None:
     """Wait until a git lock file disappears, and move an abandoned one away. Raise ``UnsafeTree`` if it stays held."""
     until = time.monotonic() + scaled(HELD_SECONDS)
+    seen, since = (0, 0), 0.0
     while True:
         try:
-            age = time.time() - os.lstat(lock).st_mtime
+            found = os.lstat(lock)
         except FileNotFoundError:
             return
+        if seen != (found.st_ino, found.st_mtime_ns):
+            seen, since = (found.st_ino, found.st_mtime_ns), time.monotonic()
+        # after the clock was set back, the lock's time lies in the future
+        age = max(time.time() - found.st_mtime, time.monotonic() - since)
         if age > FRESH_SECONDS and _nobody_holds(repository, lock):
             # abandoned: moved away, not deleted
             os.replace(lock, f"{repository.git_dir}/harness/left.lock")
