@@ -14,6 +14,7 @@ COMMANDS: "dict[str, tuple[str, str, str]]" = {
     "why": ("Everyday", "cli.story", "Explain why an item is proven or not proven."),
     "resume": ("Everyday", "cli.shared:resume", "Answer a pending question, or end a pause or halt."),
     "undo": ("Everyday", "cli.projects:undo", "Revert accepted work with a new commit."),
+    "gate": ("Everyday", "cli.gate.gate:gate", "Judge a change that anybody made, in any git repository."),
     "setup": ("Plan", "cli.machine.setup:setup", "Set up an agent, a project and hooks."),
     "import": ("Plan", "cli.backlog:import_", "Import tasks from another tool or a Markdown file."),
     "export": ("Plan", "cli.backlog:export", "Export tasks for another tool."),

@@ -1,0 +1,1 @@
+"""Commands that judge changes, and that check such judgements."""

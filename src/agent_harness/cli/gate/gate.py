@@ -1,0 +1,90 @@
+"""``harness gate``: the verdict of the harness on a change in any git repository."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from agent_harness.cli.machine.options import Several
+from agent_harness.cli.terminal import json_option, say_to, screen
+
+
+@click.command()
+@click.option(
+    "--base", metavar="REV", help="Judge the commits after REV. [default: the remote's default branch, or main]"
+)
+@click.option("--head", metavar="REV", default="HEAD", show_default=True, help="Judge the commits up to REV.")
+@click.option("--worktree", is_flag=True, help="Judge the uncommitted files, too.")
+@click.option(
+    "--check", "checks", metavar="COMMAND", multiple=True, help="Command that runs the tests; may be repeated."
+)
+@click.option("--test", "tests", cls=Several, metavar="FILE", help="Test file of the change")
+@click.option("--allow", cls=Several, metavar="GLOB", help="Protected files that may change")
+@click.option(
+    "--require",
+    type=click.Choice(["proven", "checked"]),
+    help="Ask a person about a change of which the tests show less than this.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30,
+    show_default=True,
+    help="Time limit of each run.",
+)
+@json_option
+def gate(
+    *,
+    base: str | None,
+    head: str,
+    worktree: bool,
+    checks: tuple[str, ...],
+    tests: tuple[str, ...],
+    allow: tuple[str, ...],
+    require: str | None,
+    minutes: float,
+    as_json: bool,
+) -> int:
+    """Judge a change that anybody made, in any git repository.
+
+    The gate runs the tests itself: the tests that passed on the base must pass, new tests must fail without the
+    change, and changed expectations must be noticed. It changes no file, no ref and no setting of the repository.
+
+    Exit code: 0 accepted, 1 rejected, 3 a person must decide, 4 the tests cannot be run.
+
+    \b
+    Examples:
+      harness gate                          judge this branch against origin/main
+      harness gate --worktree               judge the uncommitted files, too
+      harness gate --base v1.2 --json
+      harness gate --check "npm test" --allow package.json
+    """
+    from agent_harness.errors import UnsafeTree
+    from agent_harness.gate import answer, change, decision
+    from agent_harness.kernel.git import Git
+
+    here = Git(Path.cwd())
+    if not here.is_repository:
+        raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
+    git = Git(here.top())
+    terms = decision.GateTerms(
+        checks=tuple(checks),
+        tests=tuple(tests),
+        allow=tuple(allow),
+        require=require or "",
+        timeout_seconds=minutes * 60,
+    )
+    own = git.git_dir() / "harness"
+    was_there = own.exists()
+    try:
+        with screen(as_json=as_json).watching(list):
+            found = change.between(git, base=base, head=head, worktree=worktree)
+            done = decision.decide(found, terms, say=say_to(as_json=as_json))
+        said = json.dumps(answer.as_record(done), ensure_ascii=False) if as_json else "\n".join(answer.lines(done))
+    finally:
+        if not was_there:
+            with suppress(OSError):  # not empty, or a run of the harness is in it
+                own.rmdir()
+    click.echo(said)
+    return done.exit_code

@@ -1,0 +1,88 @@
+"""The change that the gate judges: the commits from a merge base to a head, or the uncommitted files."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent_harness.errors import Refused, UsageError
+from agent_harness.kernel import snapshot
+from agent_harness.kernel.git import Git
+from agent_harness.verification.runner_config import SETTINGS_FILES, in_test_folder, is_test_file
+
+_DOCUMENTS = frozenset({".md", ".rst", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp"})
+_PAPERS = frozenset({"LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS", "CONTRIBUTORS", "CODEOWNERS", "CHANGELOG"})
+_BRANCHES = ("refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateChange:
+    git: Git
+    base: str  # the merge base
+    head: str
+    base_name: str  # the revision from which the base was found
+    paths: tuple[str, ...]
+    uncommitted: bool = False
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """Changed test files that exist in the head."""
+        return tuple(path for path in self.paths if is_test_file(path) and self.git.show(self.head, path) is not None)
+
+    @property
+    def product(self) -> tuple[str, ...]:
+        """Changed files that are neither tests nor documents."""
+        return tuple(p for p in self.paths if not (is_test_file(p) or in_test_folder(p) or is_document(p)))
+
+    @property
+    def only_documents(self) -> bool:
+        return all(map(is_document, self.paths)) and not _tests_documents(self.git, self.base)
+
+
+def is_document(path: str) -> bool:
+    pure = PurePosixPath(path)
+    return not in_test_folder(path) and (pure.suffix.lower() in _DOCUMENTS or pure.stem.upper() in _PAPERS)
+
+
+def _tests_documents(git: Git, commit: str) -> bool:
+    """Return True if the settings of the tests mention doctest, so that a document may hold tests."""
+    texts = (git.show(commit, name) or b"" for name in (*SETTINGS_FILES, "conftest.py", "Makefile"))
+    return any(b"doctest" in text for text in texts)
+
+
+def between(git: Git, *, base: str | None, head: str, worktree: bool) -> GateChange:
+    """Return the change from the merge base of ``base`` and ``head`` to ``head``, or to the present files."""
+    tip = _commit(git, head)
+    name = base or _default_base(git)
+    found = git.text("merge-base", _commit(git, name), tip, check=False)
+    if not found:
+        raise Refused(f"{name} and {head} have no common commit", hint="git fetch --unshallow  # or --base REV")
+    if worktree:
+        tree = snapshot.tree_of_files(git)
+        tip = tip if tree == git.tree_of(tip) else git.commit_tree(tree, [tip], "Uncommitted files, for the gate")
+    if found == tip:
+        dirty = not worktree and git.dirty()
+        hint = "harness gate --worktree  # judges the uncommitted files" if dirty else "harness gate --base REV"
+        raise Refused(f"{head} contains no change after {name}: there is nothing to judge", hint=hint)
+    paths = tuple(change.path for change in git.changed_paths(found, tip))
+    return GateChange(git=git, base=found, head=tip, base_name=name, paths=paths, uncommitted=worktree)
+
+
+def _commit(git: Git, name: str) -> str:
+    found = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", check=False)
+    if not found:
+        raise UsageError(f"{name!r} is not a commit of this repository", hint="git log --oneline --all")
+    return found
+
+
+def _default_base(git: Git) -> str:
+    """Return the default branch of the remote, or the local main branch."""
+    origin = git.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
+    for name in filter(None, (origin, *_BRANCHES)):
+        if git.commit_of(name):
+            return name.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+    raise Refused("No base is known: there is no origin/main and no main", hint="harness gate --base REV")
+
+
+def own_files(change: GateChange, named: Collection[str]) -> tuple[str, ...]:
+    """Return the test files that belong to the change: the named ones, or all changed ones."""
+    return tuple(named) or change.tests

@@ -1,0 +1,88 @@
+"""The command of a project's tests, found in the files of a commit. No tool is started."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_harness.errors import Refused
+from agent_harness.kernel.git import Git
+from agent_harness.verification.check import parse
+from agent_harness.verification.runner_config import is_test_file, settings
+
+_GOAL = re.compile(rb"(?m)^(test|check)[ \t]*:(?!=)")
+_LOCKED = {"uv.lock": "uv run", "poetry.lock": "poetry run"}
+_NO_TESTS = "no test specified"
+_SET = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundCheck:
+    command: str
+    source: str  # the file that says so, or the option
+
+    @property
+    def reports_ids(self) -> bool:
+        """True if the runner reports the ids of its tests."""
+        return parse(self.command).pytest
+
+
+def found(git: Git, commit: str) -> FoundCheck:
+    """Return the command of the project's tests. Raise ``Refused`` if the files of ``commit`` show none."""
+    for look in (_pytest, _tox, _nox, _package, _go, _cargo, _maven, _gradle, _makefile):
+        if check := look(git, commit):
+            return check
+    raise Refused(
+        "How this project runs its tests could not be found: no pytest settings, tox.ini, noxfile.py, package.json, "
+        "go.mod, Cargo.toml, pom.xml, gradlew or Makefile with a test goal",
+        hint="harness gate --check 'COMMAND THAT RUNS THE TESTS'",
+    )
+
+
+def _pytest(git: Git, commit: str) -> FoundCheck | None:
+    source = next((n for n in _SET if (text := git.show(commit, n)) and settings(n, text) is not None), "")
+    if not source:
+        names = git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
+        source = next((name for name in names if name.endswith(".py") and is_test_file(name)), "")
+    if not source:
+        return None
+    own = (Path(git.root, folder, "bin", "python") for folder in (".venv", "venv"))
+    python = next((str(each.relative_to(git.root)) for each in own if each.exists()), "")
+    if not python:
+        locked = next((words for file, words in _LOCKED.items() if git.show(commit, file) is not None), "")
+        return FoundCheck(command=f"{locked or 'python3 -m'} pytest", source=source)
+    return FoundCheck(command=f"{python} -m pytest", source=source)
+
+
+def _package(git: Git, commit: str) -> FoundCheck | None:
+    try:
+        given = json.loads(git.show(commit, "package.json") or b"{}")
+        script = given["scripts"]["test"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(script, str) or _NO_TESTS in script:
+        return None
+    managers = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lockb": "bun run"}
+    manager = next((name for file, name in managers.items() if git.show(commit, file) is not None), "npm")
+    return FoundCheck(command=f"{manager} test", source="package.json")
+
+
+def _named(file: str, command: str) -> Callable[[Git, str], FoundCheck | None]:
+    return lambda git, commit: FoundCheck(command=command, source=file) if git.show(commit, file) is not None else None
+
+
+_go, _cargo = _named("go.mod", "go test ./..."), _named("Cargo.toml", "cargo test")
+_maven, _gradle = _named("pom.xml", "mvn -q test"), _named("gradlew", "./gradlew test")
+_tox, _nox = _named("tox.ini", "tox"), _named("noxfile.py", "nox")
+
+
+def _makefile(git: Git, commit: str) -> FoundCheck | None:
+    goal = _GOAL.search(git.show(commit, "Makefile") or b"")
+    return FoundCheck(command=f"make {goal[1].decode()}", source="Makefile") if goal else None
+
+
+def with_files(command: str, files: tuple[str, ...]) -> str:
+    """Return a pytest command that runs only ``files``."""
+    return f"{command} {' '.join(shlex.quote(each if not each.startswith('-') else f'./{each}') for each in files)}"

@@ -1,0 +1,200 @@
+"""``harness gate`` in a repository that knows nothing of the harness: honest changes, lies, and what cannot be run."""
+
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_harness.cli.main import main
+from agent_harness.testing import CommandResult, run_in_process
+from agent_harness.testing.repo import Repo
+
+SOURCE = "def add(a, b):\n    return a + b\n"
+DOUBLE = f"{SOURCE}\n\ndef double(a):\n    return 2 * a\n"
+FILES = {
+    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\n',
+    ".gitignore": "__pycache__/\n",
+    "src/calc.py": SOURCE,
+    "tests/test_add.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+}
+TEST = "from calc import double\n\n\ndef test_double():\n    assert double(4) == 8\n    assert double(-1) == -2\n"
+HOLLOW = "import calc\n\n\ndef test_double():\n    assert calc\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    found = Repo.with_files(tmp_path / "project", FILES)
+    found.git("switch", "-q", "-c", "work")
+    return found
+
+
+def gate(repo: Repo, *words: str) -> CommandResult:
+    return run_in_process(main, "harness", "gate", *words, cwd=repo.path)
+
+
+def judged(repo: Repo, *words: str) -> tuple[int, str, str, set[str]]:
+    """Return the exit code, the verdict, the word and the codes of the critical findings."""
+    before = everything(repo)
+    ran = gate(repo, "--json", *words)
+    assert everything(repo) == before, "the gate writes nothing"
+    found = ran.json
+    codes = {each["code"] for each in found["findings"] if each["severity"] == "CRITICAL"}
+    return ran.code, found["verdict"], found["shown"], codes
+
+
+def everything(repo: Repo) -> tuple[object, ...]:
+    git = repo.path / ".git"
+    kept = {path: path.read_bytes() for path in (git / "config", git / "HEAD", git / "index") if path.exists()}
+    return kept, repo.git("for-each-ref"), repo.files(), sorted(each.name for each in git.iterdir())
+
+
+def honest(repo: Repo) -> None:
+    repo.write("src/calc.py", DOUBLE).write("tests/test_double.py", TEST).commit("Double")
+
+
+def breaks(repo: Repo) -> None:
+    repo.write("src/calc.py", DOUBLE.replace("a + b", "a - b")).write("tests/test_double.py", TEST).commit("Double")
+
+
+def hollow(repo: Repo) -> None:
+    repo.write("src/calc.py", DOUBLE).write("tests/test_double.py", HOLLOW).commit("Double")
+
+
+def wrong(repo: Repo) -> None:
+    repo.write("src/calc.py", DOUBLE.replace("2 * a", "a")).write("tests/test_double.py", TEST).commit("Double")
+
+
+def bends(repo: Repo) -> None:
+    text = "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
+    text += "    report = yield\n    report.outcome = 'passed'\n    return report\n"
+    wrong(repo)
+    repo.write("conftest.py", text).commit("Settings")
+
+
+def weakens(repo: Repo) -> None:
+    honest(repo)
+    repo.write("tests/test_add.py", FILES["tests/test_add.py"].replace("== 3", "> 0")).commit("Tests")
+
+
+def only_product(repo: Repo) -> None:
+    repo.write("src/calc.py", f"# sums\n{SOURCE}").commit("Comment")
+
+
+def only_documents(repo: Repo) -> None:
+    repo.write("README.md", "# calc\n").commit("Readme")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (honest, (0, "accepted", "proven", set())),
+        (only_product, (0, "accepted", "not shown", set())),
+        (only_documents, (0, "accepted", "not shown", set())),
+        (breaks, (1, "rejected", "regression")),
+        (hollow, (1, "rejected", "proof_not_red")),
+        (wrong, (1, "rejected", "proof_failed")),
+        (bends, (1, "rejected", "runner_config_changed")),
+        (weakens, (3, "needs a person", "protected_test_changed")),
+    ],
+    ids=lambda each: each.__name__ if callable(each) else "",
+)
+def test_the_verdict_on_a_change(repo: Repo, change: Callable[[Repo], None], expected: tuple[object, ...]) -> None:
+    change(repo)
+    code, verdict, shown, codes = judged(repo)
+    if code == 0:
+        assert (code, verdict, shown, codes) == expected
+    else:
+        assert (code, verdict) == expected[:2]
+        assert expected[2] in codes
+
+
+def test_a_person_allows_a_change_of_an_older_test(repo: Repo) -> None:
+    weakens(repo)
+    ran = gate(repo)
+    assert ran.code == 3
+    assert "harness gate --allow tests/test_add.py" in ran.out
+    assert "tests/test_add.py:5: " in ran.out
+    assert gate(repo, "--allow", "tests/test_add.py").code == 0
+
+
+def test_what_the_tests_must_show_is_the_users_choice(repo: Repo) -> None:
+    only_product(repo)
+    ran = gate(repo, "--require", "checked")
+    assert (ran.code, "NEEDS A PERSON: not shown" in ran.out) == (3, True), ran
+    assert "add a test that shows the change" in ran.out
+    (repo.path / "src/inner").mkdir()
+    ran = run_in_process(main, "harness", "gate", cwd=repo.path / "src/inner")
+    assert (ran.code, "not shown" in ran.out) == (0, True), ran
+
+
+def test_work_among_the_installed_packages_needs_a_person(repo: Repo, tmp_path: Path) -> None:
+    venv.create(tmp_path / "env", system_site_packages=True, symlinks=True)
+    site = next((tmp_path / "env/lib").glob("python*/site-packages"))
+    (site / "work_of_an_agent.py").write_text(DOUBLE)
+    repo.write("src/calc.py", "from work_of_an_agent import add, double\n").write("tests/test_double.py", TEST)
+    command = f"{tmp_path}/env/bin/python -m pytest -q"
+    repo.commit("Double")
+    ran = gate(repo, "--check", command)
+    assert ran.code == 3, ran
+    assert "src/calc.py imports work_of_an_agent, which is in no commit" in ran.out
+    assert gate(repo, "--check", command, "--allow", f"{site}/work_of_an_agent.py").code == 0
+
+
+def test_a_test_that_failed_before_does_not_count(repo: Repo) -> None:
+    repo.git("switch", "-q", "main")
+    repo.write("tests/test_old.py", "def test_old():\n    assert False\n").commit("Red")
+    repo.git("switch", "-q", "-C", "work")
+    honest(repo)
+    assert judged(repo)[:3] == (0, "accepted", "proven")
+    assert "1 failed before and do not count" in gate(repo).out
+
+
+def test_uncommitted_files_are_judged_on_request(repo: Repo) -> None:
+    repo.write("src/calc.py", DOUBLE).write("tests/test_double.py", TEST)
+    ran = gate(repo)
+    assert (ran.code, "harness gate --worktree" in ran.err) == (4, True), ran
+    assert judged(repo, "--worktree")[:3] == (0, "accepted", "proven")
+    repo.write("src/calc.py", DOUBLE.replace("2 * a", "a"))
+    assert judged(repo, "--worktree")[:2] == (1, "rejected")
+
+
+def test_any_other_command_is_judged_by_its_exit_status(tmp_path: Path) -> None:
+    files = {"value.txt": "1\n", "Makefile": "test:\n\tsh check.sh\n", "check.sh": "#!/bin/sh\ntest -e value.txt\n"}
+    repo = Repo.with_files(tmp_path / "project", files)
+    repo.git("switch", "-q", "-c", "work")
+    repo.write("value.txt", "2\n").commit("Two")
+    assert "make test (found in Makefile)" in gate(repo).out
+    assert judged(repo)[:3] == (0, "accepted", "not shown")
+    repo.write("check.sh", "#!/bin/sh\ntrue\n").commit("Weaker")
+    assert judged(repo)[:2] == (3, "needs a person")
+    repo.git("reset", "-q", "--hard", "HEAD~1")
+    repo.git("rm", "-q", "value.txt")
+    assert judged(repo.commit("Gone"))[:2] == (1, "rejected")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--base", "nowhere"), 2, "'nowhere' is not a commit of this repository"),
+        (("--head", "main"), 4, "main contains no change after main"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_line_with_the_next_command(
+    repo: Repo, words: tuple[str, ...], code: int, said: str
+) -> None:
+    honest(repo)
+    ran = gate(repo, *words)
+    assert (ran.code, said in ran.err) == (code, True), ran
+    assert "harness gate" in ran.err or "git " in ran.err
+
+
+def test_a_folder_without_git_or_tests(tmp_path: Path) -> None:
+    repo = Repo.with_files(tmp_path / "project", {"a.c": "int a;\n"})
+    repo.git("switch", "-q", "-c", "work")
+    repo.write("a.c", "int b;\n").commit("B")
+    ran = gate(repo)
+    assert (ran.code, "harness gate --check 'COMMAND THAT RUNS THE TESTS'" in ran.err) == (4, True), ran
+    (tmp_path / "plain").mkdir()
+    ran = run_in_process(main, "harness", "gate", cwd=tmp_path / "plain")
+    assert (ran.code, "is not in a git repository" in ran.err) == (4, True), ran
