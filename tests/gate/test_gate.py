@@ -177,6 +177,9 @@ def test_any_other_command_is_judged_by_its_exit_status(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (("--base", "nowhere"), 2, "'nowhere' is not a commit of this repository"),
+        (("--check", " "), 2, "--check has no command"),
+        (("--check", "no-such-program"), 4, "`no-such-program` cannot be run"),
+        (("--test", "tests/none.py::test_a"), 2, "--test tests/none.py::test_a: "),
         (("--head", "main"), 4, "main contains no change after main"),
     ],
 )

@@ -10,7 +10,12 @@ from agent_harness.verification.guard import ALLOWED_BY, released_by
 from agent_harness.verification.verdict import CRITICAL, Finding
 
 _HUNK = re.compile(r"(?m)^@@ -\S+ \+(\d+)")
-_HERE = ((f"; {ALLOWED_BY}", ""), ("A session must not change", "A change must not touch"), ("this task", "the change"))
+_HERE = (
+    (f"; {ALLOWED_BY}", ""),
+    ("A session must not change", "A change must not touch"),
+    ("this task", "the change"),
+    ("Feature test failed when harness ran it.", "The tests of the change fail."),
+)
 _MOST = 20
 _SHOWN = 10  # lines of the output of a failed check
 
@@ -123,7 +128,9 @@ def _look(decision: GateDecision, finding: Finding) -> str:
     if isinstance(path, str):
         return f"git diff {change.base[:10]} {change.head[:10]} -- {shlex.quote(path)}"
     tests = finding.data.get("tests") or finding.data.get("failing")
-    command = decision.judged[-1].check.command
+    last = decision.judged[-1]
+    proof = last.verdict.proof if finding.code.startswith("proof") else None
+    command = proof.command if proof else last.check.command
     named = " ".join(shlex.quote(str(each)) for each in list(tests)[:3]) if isinstance(tests, (list, tuple)) else ""
     return f"git checkout {change.head[:10]} && {command} {named}".rstrip()
 

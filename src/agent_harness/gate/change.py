@@ -84,5 +84,8 @@ def _default_base(git: Git) -> str:
 
 
 def own_files(change: GateChange, named: Collection[str]) -> tuple[str, ...]:
-    """Return the test files that belong to the change: the named ones, or all changed ones."""
+    """Return the test files that belong to the change: the named files or test ids, or all changed test files."""
+    missing = [each for each in named if change.git.show(change.head, each.partition("::")[0]) is None]
+    if missing:
+        raise UsageError(f"--test {missing[0]}: {change.head[:10]} has no such file", hint="git ls-files")
     return tuple(named) or change.tests

@@ -17,7 +17,7 @@ from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, read_by_tests, released_by
-from agent_harness.verification.judge import judge, judge_command
+from agent_harness.verification.judge import judge, judge_command, run_at
 from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner import environment
 from agent_harness.verification.runner.environment import RunEnvironment
@@ -30,6 +30,7 @@ EXIT_CODES = {ACCEPTED: 0, REJECTED: 1, ASKS: 3}
 NOT_SHOWN = "not shown"
 STATES = (ACCEPTED, ASKS, REJECTED)
 WORDS = (NOT_SHOWN, CHECKED, PROVEN)  # from the weakest
+_CANNOT_RUN = (126, 127)  # exit codes of a shell
 _NO_TESTS = 5  # exit code of pytest without tests
 Say = Callable[[str], object]
 
@@ -105,6 +106,11 @@ def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, s
     return JudgedCheck(check, state, verdict, work.shown(verdict), work.before)
 
 
+def _cannot_run(change: GateChange, command: str, why: str) -> PreflightFailed:
+    hint = "make this command work there, or: harness gate --check 'COMMAND'"
+    return PreflightFailed(f"`{command}` cannot be run on the base {change.base[:10]}: {why}", hint=hint)
+
+
 class _ByStatus:
     """Verification by a command's exit status, like the check of a task."""
 
@@ -114,6 +120,19 @@ class _ByStatus:
         self.change, self.check, self.terms, self.say, self.stop = change, check, terms, say, stop
 
     def verdict(self, allow: tuple[str, ...]) -> Verdict:
+        found = self._on_the_change(allow)
+        if found.accepted or found.reasons:
+            return found
+        check = CommandCheck(
+            command=self.check.command, timeout_seconds=self.terms.timeout_seconds, sandbox=self.terms.sandbox
+        )
+        before = run_at(self.change.git, self.change.base, check, stop=self.stop)
+        # a program that is missing, or a whole suite that failed before, tells nothing about the change
+        if not before.accepted and (not self.terms.checks or before.exit_code in _CANNOT_RUN):
+            raise _cannot_run(self.change, self.check.command, f"exit {before.exit_code}")
+        return found
+
+    def _on_the_change(self, allow: tuple[str, ...]) -> Verdict:
         check = CommandCheck(
             command=self.check.command,
             timeout_seconds=self.terms.timeout_seconds,
@@ -158,9 +177,7 @@ class _ById(_ByStatus):
             stop=stop,
         )
         if self.before.report is None and self.before.exit_code != _NO_TESTS:
-            why = self.before.problem or f"exit {self.before.exit_code}"
-            hint = "make this command work on the base, or: harness gate --check 'COMMAND'"
-            raise PreflightFailed(f"the tests cannot be run on the base {change.base[:10]}: {why}", hint=hint)
+            raise _cannot_run(change, check.command, self.before.problem or f"exit {self.before.exit_code}")
 
     def _resolved(self) -> RunEnvironment:
         git = self.change.git

@@ -60,10 +60,12 @@ def gate(
       harness gate --base v1.2 --json
       harness gate --check "npm test" --allow package.json
     """
-    from agent_harness.errors import UnsafeTree
+    from agent_harness.errors import UnsafeTree, UsageError
     from agent_harness.gate import answer, change, decision
     from agent_harness.kernel.git import Git
 
+    if not all(each.strip() for each in checks):
+        raise UsageError("--check has no command", hint="harness gate --check 'COMMAND'")
     here = Git(Path.cwd())
     if not here.is_repository:
         raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
