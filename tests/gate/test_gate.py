@@ -85,12 +85,21 @@ def only_documents(repo: Repo) -> None:
     repo.write("README.md", "# calc\n").commit("Readme")
 
 
+def documents_that_a_test_reads(repo: Repo) -> None:
+    repo.git("switch", "-q", "main")
+    text = "from pathlib import Path\n\n\ndef test_readme():\n    assert 'calc' in Path('README.md').read_text()\n"
+    repo.write("README.md", "# calc\n").write("tests/test_readme.py", text).commit("Readme")
+    repo.git("switch", "-q", "-C", "work")
+    repo.write("README.md", "# sums\n").commit("Readme")
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (honest, (0, "accepted", "proven", set())),
         (only_product, (0, "accepted", "not shown", set())),
         (only_documents, (0, "accepted", "not shown", set())),
+        (documents_that_a_test_reads, (1, "rejected", "regression")),
         (breaks, (1, "rejected", "regression")),
         (hollow, (1, "rejected", "proof_not_red")),
         (wrong, (1, "rejected", "proof_failed")),

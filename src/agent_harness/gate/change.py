@@ -1,16 +1,17 @@
 """The change that the gate judges: the commits from a merge base to a head, or the uncommitted files."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.verification.runner_config import SETTINGS_FILES, in_test_folder, is_test_file
+from agent_harness.verification.runner_config import in_test_folder, is_test_file
 
 _DOCUMENTS = frozenset({".md", ".rst", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp"})
 _PAPERS = frozenset({"LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS", "CONTRIBUTORS", "CODEOWNERS", "CHANGELOG"})
+_MANIFESTS = ("setup.py", "*.toml", "*.cfg", "*.yml", "*.yaml", "*.in")  # name documents, and no test reads them by it
 _BRANCHES = ("refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master")
 
 
@@ -35,18 +36,24 @@ class GateChange:
 
     @property
     def only_documents(self) -> bool:
-        return all(map(is_document, self.paths)) and not _tests_documents(self.git, self.base)
+        """True if only documents were changed, and neither code nor tests name files of their kind."""
+        kinds = {PurePosixPath(path).suffix or PurePosixPath(path).name for path in self.paths}
+        documents = [f"*{each}" for each in sorted(_DOCUMENTS)]
+        return (
+            all(map(is_document, self.paths))
+            and not self._names(["doctest"], documents)
+            and not self._names(kinds, [*documents, *_MANIFESTS])
+        )
+
+    def _names(self, texts: Iterable[str], passed_over: Iterable[str]) -> bool:
+        """Return True if a file of the head contains one of the texts."""
+        words = ("grep", "-l", "-z", "-I", "-F", *(word for text in texts for word in ("-e", text)))
+        return bool(self.git.text(*words, self.head, "--", *(f":(exclude){each}" for each in passed_over), check=False))
 
 
 def is_document(path: str) -> bool:
     pure = PurePosixPath(path)
     return not in_test_folder(path) and (pure.suffix.lower() in _DOCUMENTS or pure.stem.upper() in _PAPERS)
-
-
-def _tests_documents(git: Git, commit: str) -> bool:
-    """Return True if the settings of the tests mention doctest, so that a document may hold tests."""
-    texts = (git.show(commit, name) or b"" for name in (*SETTINGS_FILES, "conftest.py", "Makefile"))
-    return any(b"doctest" in text for text in texts)
 
 
 def between(git: Git, *, base: str | None, head: str, worktree: bool) -> GateChange:
