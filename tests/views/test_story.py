@@ -360,3 +360,28 @@ def test_why_proven_work_did_not_land(tmp_path: Path) -> None:
     assert "hunter2" not in told
     assert len(project.harness("why", "task-001", "--json").json["not_landed"]) == 2
     assert "not landed" not in project.harness("why", "task-002").out
+
+
+def test_a_recorded_verdict_is_exported_as_a_receipt(listed: Place, long_task: Place, tmp_path: Path) -> None:
+    for place, item, word in (
+        (listed, "task-001", "accepted"),
+        (listed, "task-002", "rejected"),
+        (long_task, "", "accepted"),
+    ):
+        words = filter(None, ("why", item, "--receipt", str(tmp_path / f"r-{item}.json")))
+        made = place.harness(*words)
+        assert made.code == 0, made.text
+        found = json.loads((tmp_path / f"r-{item}.json").read_text())
+        assert (found["verdict"], found["record"]["verdict"]) == (word, word)
+        assert "terms" not in found
+        assert "tests" not in found
+        assert found["record"]["n"] >= 1
+        logs = [step for step in found["record"]["steps"] if "log" in step]
+        assert logs
+        assert all(len(step["log_sha256"]) == 64 for step in logs)
+        audited = place.harness("audit", str(tmp_path / f"r-{item}.json"))
+        assert audited.code == 0, audited.text
+    again = listed.harness("audit", str(tmp_path / "r-task-001.json"), "--rerun")
+    assert (again.code, "exported from the records of a project" in again.text) == (4, True), again.text
+    waits = listed.harness("why", "task-003", "--receipt", str(tmp_path / "3.json"))
+    assert (waits.code, waits.out, "has no verdict on record" in waits.err) == (2, "", True), waits.text

@@ -38,6 +38,7 @@ COMMANDS: "dict[str, tuple[str, str, str]]" = {
     "diff": ("See", "cli.story", "Show what a session or an item changed."),
     "costs": ("See", "cli.story", "Show the cost of each item, agent, model or day."),
     "report": ("See", "cli.story", "Write a report as one HTML or Markdown page."),
+    "audit": ("See", "cli.gate.audit:audit", "Check receipts: their form, signature, chain and commits."),
     "log": ("See", "cli.features:log", "Show and search the log of events."),
     "say": ("Decide", "cli.shared:say", "Send a message to the running agent."),
     "pause": ("Decide", "cli.projects:pause", "Pause a project until you run harness resume."),

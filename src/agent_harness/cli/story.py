@@ -52,12 +52,27 @@ def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
 # ---- why
 
 
-def _why(*, item: str | None = None, full: bool = False, output: float | None = None, json: bool = False) -> int:
+def _why(
+    *,
+    item: str | None = None,
+    full: bool = False,
+    output: float | None = None,
+    receipt: str | None = None,
+    sign: str | None = None,
+    json: bool = False,
+) -> int:
     from agent_harness.views import why
 
     reader = _reader()
     view = reader.load()
     chosen = why.item_of(view, item)
+    if receipt is not None or sign is not None:
+        from agent_harness.gate import receipt as receipts
+
+        receipts.check_target(receipt, sign)
+        kept = receipts.write(str(receipt), receipts.of_claim(view, why.last_verdict(view, chosen)), key=sign)
+        say_json("why", {"item": chosen.id, "receipt": kept}) if json else _show([kept["file"]])
+        return 0
     if output is not None:
         kept = why.outputs(view, chosen, int(output))
         if json:
@@ -305,6 +320,8 @@ STORY = Program(
             Argument("item", "ITEM", str, required=False),
             Option("--full", None, "Print all lines, instead of at most 30."),
             Option("--output", "N", "Print the output of each step of verdict N.", Number(1)),
+            Option("--receipt", "FILE", "Write the item's last verdict as a receipt to a new FILE."),
+            Option("--sign", "KEY", "Sign the receipt with this SSH key."),
             JSON,
             example="harness why 5",
             act=_why,

@@ -3,7 +3,7 @@
 A runner that reports test ids is judged like a session of a feature project: no test that passed on the base may fail,
 and new tests must fail without the change. Any other command is judged like the check of a task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ class JudgedCheck(NamedTuple):
     verdict: Verdict
     shown: Grade  # PROVEN, CHECKED or NOT_SHOWN, with the reason
     before: Run | None = None  # the suite on the base
+    tools: Mapping[str, str] = {}  # versions of the runner, where they are known
 
 
 class GateDecision(NamedTuple):
@@ -96,14 +97,14 @@ def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, s
     reasons = [*verdict.reasons, *(strays(change, check.command, terms.allow) if verdict.accepted else ())]
     if not reasons or any(each.code not in ALLOWABLE for each in reasons):
         state = ACCEPTED if verdict.accepted else REJECTED
-        return JudgedCheck(check, state, verdict, work.shown(verdict), work.before)
+        return JudgedCheck(check, state, verdict, work.shown(verdict), work.before, work.tools)
     if not verdict.accepted:
         paths = sorted({path for each in reasons for path in released_by(each)})
         say(f"Verifying again as if these files were allowed to change: {', '.join(paths)}")
         verdict = work.verdict((*terms.allow, *paths))
     state = ASKS if verdict.accepted else REJECTED
     verdict = replace(verdict, findings=(*reasons, *(f for f in verdict.findings if f not in reasons)))
-    return JudgedCheck(check, state, verdict, work.shown(verdict), work.before)
+    return JudgedCheck(check, state, verdict, work.shown(verdict), work.before, work.tools)
 
 
 def _cannot_run(change: GateChange, command: str, why: str) -> PreflightFailed:
@@ -115,6 +116,7 @@ class _ByStatus:
     """Verification by a command's exit status, like the check of a task."""
 
     before: Run | None = None
+    tools: Mapping[str, str] = {}
 
     def __init__(self, change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> None:
         self.change, self.check, self.terms, self.say, self.stop = change, check, terms, say, stop
@@ -166,6 +168,7 @@ class _ById(_ByStatus):
         super().__init__(change, check, terms, say, stop)
         self.own = own_files(change, terms.tests)
         self.environment = self._resolved()
+        self.tools = self.environment.tools
         say("Running the tests on the base...")
         self.before = run_tests(
             change.git,

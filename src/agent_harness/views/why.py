@@ -190,6 +190,12 @@ def explain(
     }
 
 
+def last_verdict(view: ProjectView, item: Item) -> ClaimVerdict:
+    if claims := histories(view, item.id)[item.id][0]:
+        return claims[-1]
+    raise UsageError(f"{item.name} has no verdict on record", hint=f"harness why {quoted(item.id)}")
+
+
 def histories(view: ProjectView, *items: str | None) -> dict[str | None, History]:
     found: dict[str | None, History] = {each: ([], []) for each in items}
     for claim in view.claims:

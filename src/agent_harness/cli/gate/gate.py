@@ -1,13 +1,31 @@
 """``harness gate``: the verdict of the harness on a change in any git repository."""
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import json_option, say_to, screen
+
+if TYPE_CHECKING:
+    from agent_harness.kernel.git import Git
+
+
+@contextmanager
+def leaving_nothing(git: "Git") -> Iterator[None]:
+    """Remove the harness's folder in the git directory after the ``with`` block, unless it was there before."""
+    own = git.git_dir() / "harness"
+    was_there = own.exists()
+    try:
+        yield
+    finally:
+        if not was_there:
+            with suppress(OSError):  # not empty, or a run of the harness is in it
+                own.rmdir()
 
 
 @click.command()
@@ -33,6 +51,8 @@ from agent_harness.cli.terminal import json_option, say_to, screen
     show_default=True,
     help="Time limit of each run.",
 )
+@click.option("--receipt", metavar="FILE", help="Write the verdict as a receipt to a new FILE.")
+@click.option("--sign", metavar="KEY", help="Sign the receipt with this SSH key.")
 @json_option
 def gate(
     *,
@@ -44,6 +64,8 @@ def gate(
     allow: tuple[str, ...],
     require: str | None,
     minutes: float,
+    receipt: str | None,
+    sign: str | None,
     as_json: bool,
 ) -> int:
     """Judge a change that anybody made, in any git repository.
@@ -62,6 +84,7 @@ def gate(
     """
     from agent_harness.errors import UnsafeTree, UsageError
     from agent_harness.gate import answer, change, decision
+    from agent_harness.gate import receipt as receipts
     from agent_harness.kernel.git import Git
 
     if not all(each.strip() for each in checks):
@@ -70,6 +93,7 @@ def gate(
     if not here.is_repository:
         raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
     git = Git(here.top())
+    receipts.check_target(receipt, sign)
     terms = decision.GateTerms(
         checks=tuple(checks),
         tests=tuple(tests),
@@ -77,16 +101,16 @@ def gate(
         require=require or "",
         timeout_seconds=minutes * 60,
     )
-    own = git.git_dir() / "harness"
-    was_there = own.exists()
-    try:
+    with leaving_nothing(git):
         with screen(as_json=as_json).watching(list):
             found = change.between(git, base=base, head=head, worktree=worktree)
             done = decision.decide(found, terms, say=say_to(as_json=as_json))
-        said = json.dumps(answer.as_record(done), ensure_ascii=False) if as_json else "\n".join(answer.lines(done))
-    finally:
-        if not was_there:
-            with suppress(OSError):  # not empty, or a run of the harness is in it
-                own.rmdir()
-    click.echo(said)
+        if not as_json:  # said even if the receipt cannot be written
+            click.echo("\n".join(answer.lines(done)))
+        kept = receipts.write(receipt, receipts.of_gate(done, terms), key=sign) if receipt else {}
+        if as_json:
+            told = {**answer.as_record(done), **({"receipt": kept} if kept else {})}
+            click.echo(json.dumps(told, ensure_ascii=False))
+        elif kept:
+            click.echo(f"  receipt  {kept['file']} (sha256 {kept['sha256'][:16]})")
     return done.exit_code
