@@ -17,8 +17,6 @@ OK, DIFFERS, OPEN, CANNOT = "ok", "differs", "not checked", "cannot be run"
 _INTERPRETER = re.compile(r"^\S*python3? ")  # each machine has its own
 _SHOWN = ("verdict", "shown", "why", "base", "head", "terms")
 _MOST = 20
-Row = dict[str, str]
-"""One answer of an audit: the members ``part``, ``result`` and ``message``."""
 
 
 def audit(
@@ -74,20 +72,18 @@ def lines(audited: Sequence[JsonObject]) -> Iterator[str]:
             yield f"  and {left} more: harness audit --json"
 
 
-def _row(part: str, result: str, message: str) -> Row:
+def _row(part: str, result: str, message: str) -> dict[str, str]:
     return {"part": part, "result": result, "message": message}
 
 
-def _signed(found: JsonObject, signers: str | None) -> Row:
+def _signed(found: JsonObject, signers: str | None) -> dict[str, str]:
     if "signature" not in found:
         return _row("signature", DIFFERS if signers else OPEN, "the receipt is not signed")
-    try:
-        return _row("signature", OK, signature.signer(receipt.signed_part(found), found["signature"], signers))
-    except ValueError as error:
-        return _row("signature", DIFFERS, str(error))
+    holds, said = signature.signer(receipt.canonical(found, *receipt.OUTSIDE), found["signature"], signers)
+    return _row("signature", OK if holds else DIFFERS, said)
 
 
-def _chained(found: JsonObject, names: Mapping[str, str]) -> Iterator[Row]:
+def _chained(found: JsonObject, names: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for before in found["previous"]:
         result = OK if before in names else OPEN if len(names) == 1 else DIFFERS
         missing = f"a receipt that was not given, whose file has the SHA-256 {before}"
@@ -96,7 +92,7 @@ def _chained(found: JsonObject, names: Mapping[str, str]) -> Iterator[Row]:
         yield _row("chain", OK, "the first of its chain")
 
 
-def _commits(git: Git, found: JsonObject) -> list[Row]:
+def _commits(git: Git, found: JsonObject) -> list[dict[str, str]]:
     sides = {side: found[side] for side in ("base", "head") if side in found}
     wrong = list[str]()
     for side, named in sides.items():
@@ -114,7 +110,7 @@ def _commits(git: Git, found: JsonObject) -> list[Row]:
 # ---- once more
 
 
-def _again(git: Git, found: JsonObject, checks: tuple[str, ...], say: decision.Say) -> list[Row]:
+def _again(git: Git, found: JsonObject, checks: tuple[str, ...], say: decision.Say) -> list[dict[str, str]]:
     try:
         rows = [_row("rerun", DIFFERS, each) for each in differences(found, _decided(git, found, checks, say))]
     except Interrupted:

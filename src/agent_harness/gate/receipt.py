@@ -34,6 +34,7 @@ from agent_harness.verification.verdict import Run
 
 KIND, VERSION = "agent-harness-receipt", 1
 GATE, RECORD = "gate", "record"  # where the verdict comes from
+OUTSIDE = ("digest", "signature")  # members that the signature does not cover
 ABSENT = "absent"  # outcome of a test that did not run
 _TEXT, _OID, _SHA = "(?s).*", "[0-9a-f]{40}([0-9a-f]{24})?", "[0-9a-f]{64}"
 _COMMIT = {"commit": _OID, "tree": _OID}
@@ -57,10 +58,6 @@ def canonical(receipt: JsonObject, *without: str) -> bytes:
     """Return the only spelling of a receipt. Raise ``ValueError`` for a number that JSON does not have."""
     known = {name: each for name, each in receipt.items() if name not in without}
     return json.dumps(known, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
-
-
-def signed_part(receipt: JsonObject) -> bytes:
-    return canonical(receipt, "digest", "signature")
 
 
 def read(content: bytes) -> JsonObject:
@@ -114,22 +111,14 @@ def of_gate(decision: Decision, terms: GateTerms) -> JsonObject:
 
 def of_claim(view: ProjectView, claim: ClaimVerdict) -> JsonObject:
     """Return the receipt of a recorded verdict. What the record does not hold is absent."""
-    record = _known(claim.as_record())
-    record["steps"] = [_known(each) | _log(view.path, each["log"]) for each in record.get("steps", ())]
-    made = _made(RECORD, Git(view.path), _known({"base": claim.base, "head": claim.commit or claim.candidate}))
-    told = _known({"verdict": claim.verdict, "shown": claim.grade, "why": claim.basis})
-    return clean({**made, **told, "project": view.kind, "record": record})
-
-
-def _known(record: JsonObject) -> JsonObject:
-    return {name: each for name, each in record.items() if each not in (None, "", [], {})}
-
-
-def _log(root: str, name: str | None) -> JsonObject:
-    with suppress(HarnessError, OSError):
-        if name and files.is_inside(root, path := str(Path(root, name))):
-            return _known({"log_sha256": files.digest(path)})
-    return {}
+    commits = {side: name for side, name in (("base", claim.base), ("head", claim.commit or claim.candidate)) if name}
+    told = {"verdict": claim.verdict, "shown": claim.grade, "why": claim.basis, "project": view.kind}
+    logs = {each.log: str(Path(view.path, each.log)) for each in claim.steps if each.log}
+    kept = {name: files.digest(path) for name, path in logs.items() if files.is_inside(view.path, path)}
+    own = {"record": claim.as_record(), "logs": {name: found for name, found in kept.items() if found}}
+    return clean(
+        {**_made(RECORD, Git(view.path), commits), **{name: each for name, each in told.items() if each}, **own}
+    )
 
 
 def _made(source: str, git: Git, commits: Mapping[str, str]) -> JsonObject:
@@ -155,9 +144,10 @@ def _tools(git: Git) -> JsonObject:
 
 
 def _of_check(judged: JudgedCheck, told: JsonObject) -> JsonObject:
-    base, runs = judged.verdict.base, {"before": judged.before, **_runs(judged)}
+    base, runs = judged.verdict.base, {each.step: each.run for each in judged.verdict.steps}
+    runs = {"before": judged.before, **runs}
     own = {"state": judged.state, "shown": judged.shown.word, "why": judged.shown.basis}
-    own |= {"runner": judged.tools, "flaky": judged.verdict.flaky, "tests": [*_tests(judged)]}
+    own |= {"runner": judged.tools, "flaky": judged.verdict.flaky, "tests": [*_tests(runs)]}
     ran = [
         {"step": name, "command": run.command, "on": "base" if run.commit == base else "head"}
         | {"exit": run.exit_code, "log_sha256": sha256(run.output.encode())}
@@ -167,14 +157,9 @@ def _of_check(judged: JudgedCheck, told: JsonObject) -> JsonObject:
     return {**told, **own, "runs": ran}
 
 
-def _runs(judged: JudgedCheck) -> Mapping[str, Run | None]:
-    return {each.step: each.run for each in judged.verdict.steps}
-
-
-def _tests(judged: JudgedCheck) -> Iterator[JsonObject]:
+def _tests(runs: Mapping[str, Run | None]) -> Iterator[JsonObject]:
     """Yield the ids of the tests, grouped by their outcomes on the base and on the head."""
-    runs = _runs(judged)
-    base = {**_cases(judged.verdict.red), **_cases(judged.before)}  # of new tests: their run on the base's code
+    base = {**_cases(runs.get("red")), **_cases(runs["before"])}  # of new tests: their run on the base's code
     head = report_of(chain(*(_cases(runs.get(name)).items() for name in ("suite", "cross-check", "proof")))).cases
     groups = defaultdict[tuple[str, str], list[str]](list)
     for node in sorted({*base, *head}):
@@ -220,7 +205,7 @@ def write(path: str, body: JsonObject, *, key: str | None = None) -> JsonObject:
     followed = {before for each in known.values() for before in each["previous"]}
     body = {**body, "previous": sorted(known.keys() - followed)}
     if key is not None:
-        body["signature"] = signature.made(signed_part(body), key)
+        body["signature"] = signature.made(canonical(body), key)
     content = canonical({**body, "digest": sha256(canonical(body))}) + b"\n"
     if not files.create(path, content):
         raise Refused(f"{path} exists, and a receipt is never replaced", hint="--receipt FOLDER/2.json")

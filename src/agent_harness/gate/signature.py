@@ -25,23 +25,22 @@ def made(content: bytes, key: str) -> str:
         return place.with_suffix(".sig").read_text()
 
 
-def signer(content: bytes, armored: str, signers: str | None) -> str:
-    """Return who signed the content, in words. Raise ``ValueError`` if the signature does not hold."""
+def signer(content: bytes, armored: str, signers: str | None) -> tuple[bool, str]:
+    """Return True if the signature holds, and who signed the content, or else the reason."""
     with TemporaryFolder() as folder:
-        place, name = Path(folder.path, "signature"), ""
+        place, words, name = Path(folder.path, "signature"), ("check-novalidate",), ""
         place.write_text(armored)
-        words = ("-n", NAMESPACE, "-s", str(place))
-        if signers is None:
-            code, out, said = _ssh_keygen("check-novalidate", *words, given=content)
-        else:
-            code, out, said = _ssh_keygen("find-principals", *words[2:], "-f", signers)
-            if code == 0:
-                name = out.splitlines()[0]
-                code, out, said = _ssh_keygen("verify", *words, "-f", signers, "-I", name, given=content)
+        if signers is not None:
+            code, out, said = _ssh_keygen("find-principals", "-s", str(place), "-f", signers)
+            if code != 0:
+                return False, f"{signers} does not name the key of the signature: {said}"
+            name = out.splitlines()[0]
+            words = ("verify", "-f", signers, "-I", name)
+        code, out, said = _ssh_keygen(*words, "-n", NAMESPACE, "-s", str(place), given=content)
     if code != 0:
-        raise ValueError(f"the signature does not hold{f' by {signers}' if signers else ''}: {said}")
+        return False, f"the signature does not hold: {said}"
     key = next(iter(re.findall(r"SHA256:\S+", out)), "")
-    return f"signed by {name} with key {key}" if signers else f"signed by key {key}, whose owner is not checked"
+    return True, f"signed by {name} with key {key}" if name else f"signed by key {key}, whose owner is not checked"
 
 
 def _ssh_keygen(*words: str, given: bytes | None = None) -> tuple[int | None, str, str]:
