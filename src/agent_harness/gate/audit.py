@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent_harness.errors import HarnessError, Interrupted, Refused, UnsafeTree, UsageError
+from agent_harness.errors import HarnessError, Interrupted, Refused, UsageError
 from agent_harness.gate import change, decision, receipt, signature
 from agent_harness.kernel import files
 from agent_harness.kernel.digest import sha256
@@ -29,8 +29,6 @@ def audit(
     say: decision.Say,
 ) -> list[JsonObject]:
     """Return what is found for each file. ``checks`` are the commands that a person repeats."""
-    if not git.is_repository:
-        raise UnsafeTree(f"{git.root} is not in a git repository", hint="harness audit FILE --repo DIR")
     if signers is not None and not Path(signers).is_file():
         raise Refused(f"{signers} is not a file of allowed signers", hint="see ALLOWED SIGNERS: man ssh-keygen")
     try:
@@ -128,13 +126,15 @@ def _decided(git: Git, found: JsonObject, checks: tuple[str, ...], say: decision
         # a receipt is no reason to run a command: a person must have read it
         hint = f"harness audit FILE --rerun{''.join(f' --check {quoted(each)}' for each in given['checks'])}"
         raise UsageError("a person named the commands: read them, and repeat exactly these with --check", hint=hint)
-    root = Path(git.top(), found["folder"]).resolve()
-    if not root.is_relative_to(git.top().resolve()) or not root.is_dir():
-        raise Refused(f"the folder {found['folder']!r} is not in this repository")
     say(f"Judging {head[:10]} after {base[:10]} again; files that may change: {', '.join(given['allow']) or 'none'}")
-    tests, allow, seconds = tuple(given["tests"]), tuple(given["allow"]), given["minutes"] * 60
-    terms = decision.GateTerms(checks=checks, tests=tests, allow=allow, timeout_seconds=seconds)
-    judged = change.between(Git(root), base=base, head=head, worktree=False)
+    terms = decision.GateTerms(
+        checks=checks,
+        tests=tuple(given["tests"]),
+        allow=tuple(given["allow"]),
+        require=given["require"],
+        timeout_seconds=given["minutes"] * 60,
+    )
+    judged = change.between(git, base=base, head=head, worktree=False)
     return receipt.of_gate(decision.decide(judged, terms, say=say), terms)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from agent_harness import __version__
 from agent_harness.errors import HarnessError, Refused, UsageError
 from agent_harness.gate import answer, signature
-from agent_harness.gate.decision import Decision, GateTerms, JudgedCheck
+from agent_harness.gate.decision import GateDecision, GateTerms, JudgedCheck
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.digest import sha256
 from agent_harness.kernel.git import Git
@@ -38,11 +38,12 @@ OUTSIDE = ("digest", "signature")  # members that the signature does not cover
 ABSENT = "absent"  # outcome of a test that did not run
 _TEXT, _OID, _SHA = "(?s).*", "[0-9a-f]{40}([0-9a-f]{24})?", "[0-9a-f]{64}"
 _COMMIT = {"commit": _OID, "tree": _OID}
-_TERMS = {**{name: [_TEXT] for name in ("checks", "tests", "allow")}, "minutes": lambda it: bool(number_below(it, 1e5))}
+_TERMS: JsonObject = {name: [_TEXT] for name in ("checks", "tests", "allow")}
+_TERMS |= {"require": "(proven|checked)?", "minutes": lambda it: bool(number_below(it, 1e5))}
 _TESTS = {"base": _TEXT, "head": _TEXT, "ids": [_TEXT]}
 _CHECK = {"command": _TEXT, "found_in": _TEXT, "tests": [_TESTS], "flaky": [_TEXT]}
 _FINDING = {"code": _TEXT, "severity": _TEXT, "path?": _TEXT}
-_OF_GATE = {"base": _COMMIT, "head": _COMMIT, "folder": _TEXT, "terms": _TERMS, "checks": [_CHECK], "shown": _TEXT}
+_OF_GATE = {"base": _COMMIT, "head": _COMMIT, "terms": _TERMS, "checks": [_CHECK], "shown": _TEXT}
 _OF_GATE |= {"findings": [_FINDING]}
 _EVERY = {**dict.fromkeys(("at", "verdict", "why?", "signature?"), _TEXT), "previous": [_SHA]}
 _SHAPES: Mapping[str, Any] = {
@@ -90,16 +91,15 @@ def _fits(value: object, shape: Any) -> bool:
 # ---- content
 
 
-def of_gate(decision: Decision, terms: GateTerms) -> JsonObject:
+def of_gate(decision: GateDecision, terms: GateTerms) -> JsonObject:
     """Return the receipt of a decision of the gate, before it is chained and signed."""
     change, told = decision.change, answer.as_record(decision)
-    given = {name: getattr(terms, name) for name in ("checks", "tests", "allow")}
+    given = {name: getattr(terms, name) for name in ("checks", "tests", "allow", "require")}
     return clean(
         {
             **_made(GATE, change.git, {"base": change.base, "head": change.head}),
             **{name: told[name] for name in ("verdict", "shown", "why", "against", "files", "findings")},
             "uncommitted": change.uncommitted,
-            "folder": os.fsdecode(change.git.prefix()),
             "terms": {**given, "minutes": terms.timeout_seconds / 60},
             "checks": [*map(_of_check, decision.judged, told["checks"])],
             "sandbox": sandbox.told(terms.sandbox),
