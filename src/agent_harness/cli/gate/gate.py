@@ -33,6 +33,13 @@ from agent_harness.cli.terminal import json_option, say_to, screen
     show_default=True,
     help="Time limit of each run.",
 )
+@click.option(
+    "--write",
+    "written",
+    metavar="FORM=FILE",
+    multiple=True,
+    help="Also write the answer to FILE, as markdown, github (annotations) or gitlab (code quality); may be repeated.",
+)
 @json_option
 def gate(
     *,
@@ -44,6 +51,7 @@ def gate(
     allow: tuple[str, ...],
     require: str | None,
     minutes: float,
+    written: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Judge a change that anybody made, in any git repository.
@@ -61,11 +69,12 @@ def gate(
       harness gate --check "npm test" --allow package.json
     """
     from agent_harness.errors import UnsafeTree, UsageError
-    from agent_harness.gate import answer, change, decision
+    from agent_harness.gate import answer, change, ci, decision
     from agent_harness.kernel.git import Git
 
     if not all(each.strip() for each in checks):
         raise UsageError("--check has no command", hint="harness gate --check 'COMMAND'")
+    targets = ci.targets(written)
     here = Git(Path.cwd())
     if not here.is_repository:
         raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
@@ -83,6 +92,8 @@ def gate(
         with screen(as_json=as_json).watching(list):
             found = change.between(git, base=base, head=head, worktree=worktree)
             done = decision.decide(found, terms, say=say_to(as_json=as_json))
+        if targets:
+            ci.write(targets, answer.as_record(done))
         said = json.dumps(answer.as_record(done), ensure_ascii=False) if as_json else "\n".join(answer.lines(done))
     finally:
         if not was_there:
