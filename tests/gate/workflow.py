@@ -26,7 +26,7 @@ class Workflow:
     origin: Path  # a bare repository with the branches main and work
     event: dict[str, str] = field(default_factory=dict)  # values of ``github.event``
     environ: dict[str, str] = field(default_factory=dict)
-    installs: bool = False  # run the step that installs the package
+    package: Path | None = None  # what the step installs; without it, the step is replaced
     code: int = 0
     log: str = ""
     artifact: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Workflow:
             if "run" not in step:
                 paths = [_filled(each, values) for each in step["with"]["path"].splitlines()]
                 self.artifact = [Path(each).name for each in paths if Path(each).is_file()]
-            elif step["name"] == "Install the gate" and not self.installs:
+            elif step["name"] == "Install the gate" and self.package is None:
                 self._installed()
             else:
                 values |= self._shell(step, values)
@@ -90,7 +90,7 @@ class Workflow:
             **env,
         }
         env |= {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(self.summary)}
-        env |= {"GITHUB_ACTION_PATH": str(ACTION.parent)}
+        env |= {"GITHUB_ACTION_PATH": str(self.package or ACTION.parent)}
         words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         folder = self.checkout / _filled(step.get("working-directory", "."), values)
         done = subprocess.run(
@@ -102,11 +102,11 @@ class Workflow:
 
     @property
     def commands(self) -> list[tuple[str, dict[str, str], str]]:
-        """Return the workflow commands that a runner takes from the log, unescaped as a runner does."""
-        return list(read(self.log))
+        return read(self.log)
 
 
-def read(log: str) -> "list[tuple[str, dict[str, str], str]]":
+def read(log: str) -> list[tuple[str, dict[str, str], str]]:
+    """Return the workflow commands that a runner takes from a log, unescaped as a runner does."""
     found: list[tuple[str, dict[str, str], str]] = []
     stopped = ""
     for line in re.split(r"\r\n|\r|\n", log):
