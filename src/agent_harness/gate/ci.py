@@ -42,15 +42,15 @@ def write(found: dict[str, str], record: JsonObject) -> None:
 
 def _markdown(record: JsonObject) -> str:
     """Return a summary table and a table of findings."""
-    shown = {"verdict": f"{record['shown']} ({record['why']})"}
-    shown["change"] = f"{record['head'][:10]} after {record['against']} ({record['base'][:10]})"
-    shown["changed files"] = str(len(record["files"]))
+    shown = [("verdict", f"{record['shown']} ({record['why']})")]
+    shown += [("change", f"{record['head'][:10]} after {record['against']} ({record['base'][:10]})")]
+    shown += [("changed files", str(len(record["files"])))]
     for check in record["checks"]:
         steps = [f"{each['step']} {each['seconds']} s" for each in check["steps"] if each["seconds"] is not None]
-        shown["tests"] = f"{check['command']} (found in {check['found_in']})"
-        shown["steps"] = ", ".join(steps) or "none ran"
+        shown += [("tests", f"{check['command']} (found in {check['found_in']})")]
+        shown += [("steps", ", ".join(steps) or "none ran")]
     rows = [f"## harness gate: {_cell(record['verdict'])}", "", "| | |", "| --- | --- |"]
-    rows += [f"| {name} | {_cell(text)} |" for name, text in shown.items()]
+    rows += [f"| {name} | {_cell(text)} |" for name, text in shown]
     if record["findings"]:
         rows += ["", "| finding | where | look at it |", "| --- | --- | --- |"]
     for each in record["findings"][:_MOST]:

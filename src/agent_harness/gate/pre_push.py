@@ -15,6 +15,7 @@ from agent_harness.kernel.git import Git, own_output
 from agent_harness.kernel.json import JsonObject
 
 ANYWAY = "to push all the same: git push --no-verify"
+_INSTALL = "harness hooks install --git"
 _PRINT = "harness hooks print --git  # then call these lines from your own hook"
 _SCRIPT = """\
 #!/bin/sh
@@ -43,7 +44,9 @@ def install(folder: Path) -> JsonObject:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.replace(path, script(), mode=0o755)
         own_output.add(_exclude(git), _lines(git, path))
-    return {"file": str(path), "changed": before != "current", "next": "git push"}
+    changed = before != "current"
+    lines = [f"{'installed' if changed else 'already installed'} in {path}", ANYWAY, "next: git push"]
+    return {"file": str(path), "changed": changed, "next": "git push", "lines": lines}
 
 
 def uninstall(folder: Path) -> JsonObject:
@@ -53,7 +56,15 @@ def uninstall(folder: Path) -> JsonObject:
     if ours := before in ("current", "older"):
         files.unlink(str(path))
         own_output.forget(_exclude(git), _lines(git, path))
-    return {"file": str(path), "changed": ours, "next": "harness hooks install --git"}
+    lines = [f"{'removed' if ours else 'no hook of the harness is at'} {path}", f"to install it again: {_INSTALL}"]
+    return {"file": str(path), "changed": ours, "next": _INSTALL, "lines": lines}
+
+
+def printed(_folder: Path) -> JsonObject:
+    return {"script": script(), "next": _INSTALL, "lines": [script().rstrip()]}
+
+
+COMMANDS = {"install": install, "uninstall": uninstall, "print": printed}
 
 
 def state(folder: Path) -> str:

@@ -54,13 +54,8 @@ def install(client: str | None, wants_git: bool, user: bool, trust: bool, as_jso
     """
     from agent_harness.hooks import install as installing
 
-    client = _chosen(client, wants_git, "install")
-    if not client:
-        from agent_harness.gate import pre_push
-
-        answer = pre_push.install(Path.cwd())
-        show_answer(answer, [*_installed_lines(answer), pre_push.ANYWAY, f"next: {answer['next']}"], as_json=as_json)
-        return 0
+    if not (client := _chosen(client, wants_git, "install")):
+        return _of_git("install", as_json=as_json)
     answer = installing.install(client, _scope(user), _project(), os.environ)
     if client == "codex":
         answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
@@ -81,14 +76,8 @@ def uninstall(client: str | None, wants_git: bool, user: bool, as_json: bool) ->
     """Remove the harness's hooks from the client's settings and keep all other entries."""
     from agent_harness.hooks import install as installing
 
-    client = _chosen(client, wants_git, "uninstall")
-    if not client:
-        from agent_harness.gate import pre_push
-
-        answer = pre_push.uninstall(Path.cwd())
-        lines = [f"{'removed' if answer['changed'] else 'no hook of the harness is at'} {answer['file']}"]
-        show_answer(answer, [*lines, f"to install it again: {answer['next']}"], as_json=as_json)
-        return 0
+    if not (client := _chosen(client, wants_git, "uninstall")):
+        return _of_git("uninstall", as_json=as_json)
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
     lines = [f"{'removed from' if answer['changed'] else 'no harness hooks found in'} {answer['file']}"]
     if answer["trust_forgotten"]:
@@ -115,13 +104,8 @@ def print_(client: str | None, wants_git: bool, as_json: bool) -> int:
     """Show the settings that `install` would add, so that you can add them manually."""
     from agent_harness.hooks import install as installing
 
-    client = _chosen(client, wants_git, "print")
-    if not client:
-        from agent_harness.gate import pre_push
-
-        text = pre_push.script()
-        show_answer({"script": text, "next": "harness hooks install --git"}, [text.rstrip()], as_json=as_json)
-        return 0
+    if not (client := _chosen(client, wants_git, "print")):
+        return _of_git("print", as_json=as_json)
     text = installing.snippet(client)
     following = f"harness hooks install --client {client}"
     found = {"client": client, "settings": json.loads(text), "next": following}
@@ -156,6 +140,14 @@ def _chosen(client: str | None, wants_git: bool, command: str) -> str:
     if wants_git == bool(client):
         raise UsageError("Give one of --client and --git", hint=f"harness hooks {command} --client claude-code")
     return client or ""
+
+
+def _of_git(command: str, *, as_json: bool) -> int:
+    from agent_harness.gate import pre_push
+
+    answer = pre_push.COMMANDS[command](Path.cwd())
+    show_answer(answer, answer.pop("lines"), as_json=as_json)
+    return 0
 
 
 def _judge_push() -> int:
@@ -210,9 +202,9 @@ def _wants_trust() -> bool:
 
 def _installed_lines(answer: JsonObject) -> list[str]:
     lines = [f"{'installed in' if answer['changed'] else 'already installed in'} {answer['file']}"]
-    if answer.get("kept"):
+    if answer["kept"]:
         lines.append(f"copy of the earlier file: {answer['kept']}")
-    lines += [f"also installed in {path}: the hooks run twice" for path in answer.get("also_in", ())]
+    lines += [f"also installed in {path}: the hooks run twice" for path in answer["also_in"]]
     if answer.get("trusted"):
         lines.append("trusted by Codex")
     return [*lines, answer["note"]] if answer.get("note") else lines
