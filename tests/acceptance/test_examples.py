@@ -485,6 +485,7 @@ PREPARED: dict[str, Typed] = {
     "harness hooks install --client claude-code": Typed(at=tasks),
     "harness hooks install --client codex --project": Typed(at=tasks),
     "harness hooks uninstall --client codex": Typed(at=tasks, first="harness hooks install --client codex"),
+    "harness hooks install --git": Typed(at=repository),
     "harness hooks print --client claude-code": Typed(at=nothing),
     "harness hook stop < payload.json": Typed(at=tasks),
     "claude mcp add harness -- harness mcp": Typed(at=tasks),

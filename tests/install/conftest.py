@@ -7,7 +7,7 @@ import pytest
 
 from . import fresh
 
-sys.path.append(str(fresh.ROOT / "scripts"))
+sys.path += [str(fresh.ROOT / "scripts"), str(fresh.ROOT / "tests")]  # the runner of workflows: `gate`
 import package
 
 

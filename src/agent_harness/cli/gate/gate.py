@@ -53,6 +53,13 @@ def leaving_nothing(git: "Git") -> Iterator[None]:
 )
 @click.option("--receipt", metavar="FILE", help="Write the verdict as a receipt to a new FILE.")
 @click.option("--sign", metavar="KEY", help="Sign the receipt with this SSH key.")
+@click.option(
+    "--write",
+    "written",
+    metavar="FORM=FILE",
+    multiple=True,
+    help="Also write the answer to FILE, as markdown, github (annotations) or gitlab (code quality); may be repeated.",
+)
 @json_option
 def gate(
     *,
@@ -66,6 +73,7 @@ def gate(
     minutes: float,
     receipt: str | None,
     sign: str | None,
+    written: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Judge a change that anybody made, in any git repository.
@@ -83,12 +91,13 @@ def gate(
       harness gate --check "npm test" --allow package.json
     """
     from agent_harness.errors import UnsafeTree, UsageError
-    from agent_harness.gate import answer, change, decision
+    from agent_harness.gate import answer, change, ci, decision
     from agent_harness.gate import receipt as receipts
     from agent_harness.kernel.git import Git
 
     if not all(each.strip() for each in checks):
         raise UsageError("--check has no command", hint="harness gate --check 'COMMAND'")
+    targets = ci.targets(written)
     here = Git(Path.cwd())
     if not here.is_repository:
         raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
@@ -107,6 +116,7 @@ def gate(
             done = decision.decide(found, terms, say=say_to(as_json=as_json))
         if not as_json:  # said even if the receipt cannot be written
             click.echo("\n".join(answer.lines(done)))
+        ci.write(targets, answer.as_record(done))
         kept = receipts.write(receipt, receipts.of_gate(done, terms), key=sign) if receipt else {}
         if as_json:
             told = {**answer.as_record(done), **({"receipt": kept} if kept else {})}

@@ -116,6 +116,7 @@ def everything() -> Iterator[CheckResult]:
         return
     yield from machine(*settings_here())
     yield from codex_path(*settings_here())
+    yield from _guarded(git_hook, os.curdir)
     if project is None:
         yield CheckResult(
             "project", "warning", "no project in this folder or above", "harness init .  # or harness init --spec FILE"
@@ -257,6 +258,18 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
             if install.is_stale(name, scope, folder, os.environ):
                 yield _stale(name, scope, folder)
     yield from codex_trust(folder)
+
+
+def git_hook(folder: str) -> Iterator[CheckResult]:
+    """Check the hook of `harness hooks install --git`, if it is installed."""
+    from agent_harness.gate import pre_push
+
+    found = pre_push.state(Path(folder))
+    if found == "current":
+        yield CheckResult("git hook", "ok", "harness gate judges each push of this repository")
+    elif found == "older":
+        message = "the hook pre-push starts another or older harness installation"
+        yield CheckResult("git hook", "warning", message, "harness hooks install --git")
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:

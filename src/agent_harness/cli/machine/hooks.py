@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +13,10 @@ from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel.json import JsonObject
 
 CLIENTS = click.Choice(["claude-code", "codex"])
-client_option = click.option("--client", required=True, type=CLIENTS, help="Agent client to which the command applies.")
+client_option = click.option("--client", type=CLIENTS, help="Agent client to which the command applies.")
+git_option = click.option(
+    "--git", "wants_git", is_flag=True, help="Apply to the pre-push hook of this git repository, not to a client."
+)
 scope_option = click.option(
     "--user/--project", "user", default=True, help="Apply to all your projects (the default), or only to this project."
 )
@@ -23,11 +27,12 @@ scope_option = click.option(
 Examples:
   harness hooks install --client claude-code             for all of your projects
   harness hooks install --client codex --project         for this project only
-  harness hooks uninstall --client codex""",
+  harness hooks uninstall --client codex
+  harness hooks install --git                            judge each push of this repository""",
 )
 def hooks() -> None:
     """Register the hooks with Claude Code or Codex, so that an agent session continues until all tasks of its list are
-    completed.
+    completed. With --git, judge the branches of each `git push`.
 
     If no task list is active, the hooks do nothing. The Claude Code plugin contains the same hooks, so use either the
     plugin or this command.
@@ -39,15 +44,18 @@ def hooks() -> None:
     epilog="Example:  harness hooks install --client claude-code",
 )
 @client_option
+@git_option
 @scope_option
 @click.option("--trust", is_flag=True, help="Codex: also mark the hooks as trusted, without asking.")
 @json_option
-def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
+def install(client: str | None, wants_git: bool, user: bool, trust: bool, as_json: bool) -> int:
     """Write the hooks into the client's settings and keep all other entries. Codex runs the hooks only after you trust
-    them.
+    them. With --git, write the hook that runs `harness gate` before a push.
     """
     from agent_harness.hooks import install as installing
 
+    if not (client := _chosen(client, wants_git, "install")):
+        return _of_git("install", as_json=as_json)
     answer = installing.install(client, _scope(user), _project(), os.environ)
     if client == "codex":
         answer["trusted"], answer["note"] = _trust(answer["file"], trust, as_json)
@@ -61,12 +69,15 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     short_help="Remove the hooks from the client's settings.", epilog="Example:  harness hooks uninstall --client codex"
 )
 @client_option
+@git_option
 @scope_option
 @json_option
-def uninstall(client: str, user: bool, as_json: bool) -> int:
+def uninstall(client: str | None, wants_git: bool, user: bool, as_json: bool) -> int:
     """Remove the harness's hooks from the client's settings and keep all other entries."""
     from agent_harness.hooks import install as installing
 
+    if not (client := _chosen(client, wants_git, "uninstall")):
+        return _of_git("uninstall", as_json=as_json)
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
     lines = [f"{'removed from' if answer['changed'] else 'no harness hooks found in'} {answer['file']}"]
     if answer["trust_forgotten"]:
@@ -87,11 +98,14 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     "print", short_help="Show what `install` would add.", epilog="Example:  harness hooks print --client claude-code"
 )
 @client_option
+@git_option
 @json_option
-def print_(client: str, as_json: bool) -> int:
+def print_(client: str | None, wants_git: bool, as_json: bool) -> int:
     """Show the settings that `install` would add, so that you can add them manually."""
     from agent_harness.hooks import install as installing
 
+    if not (client := _chosen(client, wants_git, "print")):
+        return _of_git("print", as_json=as_json)
     text = installing.snippet(client)
     following = f"harness hooks install --client {client}"
     found = {"client": client, "settings": json.loads(text), "next": following}
@@ -104,8 +118,11 @@ def print_(client: str, as_json: bool) -> int:
 def hook(event: str) -> int:
     """Answer one hook event: stop, session-start, subagent-stop or teammate-idle. The JSON payload is read from stdin.
 
-    The hook scripts call this command. Exit code: 0, or 2 to let a teammate continue its work.
+    The hook scripts call this command. Exit code: 0, or 2 to let a teammate continue its work. With pre-push, judge the
+    branches that git names on stdin; the exit code is that of `harness gate`.
     """
+    if event == "pre-push":
+        return _judge_push()
     from agent_harness.hooks import dispatch
 
     name = dispatch.named(event)
@@ -116,6 +133,40 @@ def hook(event: str) -> int:
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
     return 0  # a client acts on any other exit code
+
+
+def _chosen(client: str | None, wants_git: bool, command: str) -> str:
+    """Return the client, or "" for the hook of git."""
+    if wants_git == bool(client):
+        raise UsageError("Give one of --client and --git", hint=f"harness hooks {command} --client claude-code")
+    return client or ""
+
+
+def _of_git(command: str, *, as_json: bool) -> int:
+    from agent_harness.gate import pre_push
+
+    answer = pre_push.COMMANDS[command](Path.cwd())
+    show_answer(answer, answer.pop("lines"), as_json=as_json)
+    return 0
+
+
+def _judge_push() -> int:
+    from agent_harness.cli.gate.gate import gate
+    from agent_harness.gate import pre_push
+    from agent_harness.kernel.git import Git
+
+    given = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").splitlines()
+    for branch, words in pre_push.pushed(Git(Path.cwd()), given):
+        show(f"harness gate judges {branch} before the push...", err=True)
+        try:
+            code = int(gate.main(words, standalone_mode=False))
+        except HarnessError as error:
+            error.hint = f"{error.hint or 'harness gate'}  # {pre_push.ANYWAY}"
+            raise
+        if code:
+            show(f"{branch} is not pushed (exit {code}). After your own look, {pre_push.ANYWAY}", err=True)
+            return code
+    return 0
 
 
 def _scope(user: bool) -> Any:

@@ -348,6 +348,10 @@ class _Removal:
                 "how": "stays",
                 "what": ".codex/config.toml, which contains the server harness: remove that server manually",
             }
+        from agent_harness.gate import pre_push
+
+        if pre_push.state(Path(self.root)) in ("current", "older"):
+            yield {"how": "stays", "what": "the hook pre-push of git: harness hooks uninstall --git"}
         for client in self._hooks_of_user():
             yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
 

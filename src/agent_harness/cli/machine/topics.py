@@ -58,7 +58,7 @@ By default, Claude Code or Codex on PATH is used. To use another agent:
 @click.command("help", epilog="\b\nExamples:\n  harness help night\n  harness help exit-codes")
 @click.argument("topic", required=False)
 def help_(topic: str | None) -> int:
-    """Show help on a topic: start, night, questions, undo, agents, commands, exit-codes.
+    """Show help on a topic: start, night, questions, undo, agents, ci, commands, exit-codes.
 
     If TOPIC is the name of a command, the command's help is shown.
     """
@@ -66,7 +66,7 @@ def help_(topic: str | None) -> int:
     from agent_harness.cli.commands import COMMANDS
 
     if topic is None:
-        show("\n".join([f"harness help {name}" for name in (*TOPICS, "commands", "exit-codes")]))
+        show("\n".join([f"harness help {name}" for name in (*TOPICS, "ci", "commands", "exit-codes")]))
         return 0
     if topic == "commands":
         widest = max(map(len, COMMANDS))
@@ -75,6 +75,12 @@ def help_(topic: str | None) -> int:
         return 0
     if topic == "exit-codes":
         show("\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_CODES))
+        return 0
+    if topic == "ci":  # for an agent that has no plugin: what the skill says
+        from importlib.resources import files
+
+        page = (files("agent_harness") / "plugin/skills/gate/SKILL.md").read_text("utf-8")
+        show(page.split("---\n", 2)[2].strip())
         return 0
     if topic in TOPICS:
         show(TOPICS[topic])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-__all__ = ["E", "Element", "clean", "render"]
+__all__ = ["E", "Element", "clean", "in_markdown", "render"]
 
 _VOID = frozenset({"meta", "br", "input", "hr", "link"})
 _RAW = frozenset({"style", "script"})
@@ -59,3 +59,20 @@ def _parts(element: Element) -> Iterator[str]:
         elif child is not None:
             yield child if element.tag in _RAW else escape(clean(child))
     yield f"</{element.tag}>"
+
+
+def in_markdown(text: object) -> str:
+    """Return untrusted text for a Markdown table cell, escaped so that the text creates no markup."""
+    signs = {
+        "\\": "\\\\",
+        "|": "\\|",
+        "<": "&lt;",
+        ">": "&gt;",
+        "[": "\\[",
+        "]": "\\]",
+        "`": "'",
+        "*": "\\*",
+        "_": "\\_",
+        "@": "@\u200b",
+    }
+    return "".join(signs.get(each, each) for each in " ".join(str(text).split()))

@@ -15,6 +15,7 @@ from agent_harness.session.project_view import span
 from agent_harness.session.status_summary import counted_words
 from agent_harness.views.report.charts import figures, folded, rows_of_bars, steps
 from agent_harness.views.report.html import E, Element, render
+from agent_harness.views.report.html import in_markdown as _md
 from agent_harness.views.report.values import COLUMNS, MOST_SESSIONS
 from agent_harness.views.why import usd
 
@@ -75,22 +76,6 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
-
-
-def _md(text: object) -> str:
-    """Return untrusted text for a Markdown table cell, escaped so that the text creates no markup."""
-    signs = {
-        "|": "\\|",
-        "<": "&lt;",
-        ">": "&gt;",
-        "[": "\\[",
-        "]": "\\]",
-        "`": "'",
-        "*": "\\*",
-        "_": "\\_",
-        "@": "@\u200b",
-    }
-    return "".join(signs.get(each, each) for each in " ".join(str(text).split()))
 
 
 def _title(found: JsonObject) -> str:
