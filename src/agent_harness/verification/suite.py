@@ -6,9 +6,10 @@ older tests or count as older tests. Source: features.md C15, C23, C62."""
 from collections.abc import Collection, Sequence
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.checkout import Overlay
+from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.put_back import changed_values
 from agent_harness.verification.guard import file_of, read_by_product
+from agent_harness.verification.inline_tests import inline_tests, is_inline
 from agent_harness.verification.runner.testreport import PASSED, Report
 from agent_harness.verification.verdict import Run, listed
 
@@ -29,6 +30,8 @@ class SuiteStage:
         values = sorted(changed_values(case)) if alone and not case.ended else []
         if alone and (survey.read or values) and not case.ended:
             self._with_older_versions(side, values, older)
+        if alone and not case.ended:
+            _inline(case, self._command, [Overlay(case.base, side)], {*older} - {*case.flaky})
         together = not alone or survey.needs_cross_check or (side and not case.runs.get("proof"))
         if together and not case.ended:
             moved = [self._now(node) for node in case.baseline]
@@ -140,6 +143,53 @@ class SuiteStage:
             if lost:
                 case.find("fails_in_suite", f"{listed(lost)} passed alone and failed in the suite", tests=lost)
         return outcomes | dict.fromkeys(case.flaky, True)
+
+
+def older_tests(case: Case) -> None:
+    """Add a finding if a test that passed on the base commit no longer passes, for a command that reports test ids."""
+    proof = case.runs.get("proof")
+    if proof is None or case.proof is None or not proof.by_runner or not case.runner.has_checkouts:
+        return
+    name = "older tests"
+    with case.step(name):
+        before = case.run(name, case.proof, case.base, keep_going=True).report
+        if before is None or not before.passing:
+            return
+        if proof.report is None:
+            message = f"The test runner reports no tests any more, as it did on the base commit: {proof.untold}"
+            case.find("suite_failed", message, problem=proof.untold)
+            return
+        lost = {node for node in before.passing if not _is_free(case, node)} - proof.report.passing
+        if lost:  # the names of some tests differ in each run
+            again = case.run(f"{name} again", case.proof, case.base, keep_going=True).report
+            lost &= again.passing if again else frozenset()
+        if lost:
+            case.regressions = tuple(sorted(lost))
+            message = f"Regression: {listed(lost)} passed on the base commit, and did not pass now"
+            case.find("regression", message, tests=case.regressions, check=name)
+        else:
+            _inline(case, case.proof, (), before.passing)
+
+
+def _is_free(case: Case, node: str) -> bool:
+    """Return True if the user allows the work to change the file of a test, or the work moves the file."""
+    file, survey = file_of(node), case.survey
+    if file in (*survey.released, *survey.moved):
+        return True
+    return is_inline(node) and any(path.endswith(".rs") for path in survey.released)
+
+
+def _inline(case: Case, command: str, overlays: Sequence[Overlay], older: Collection[str]) -> None:
+    """Run the older tests that lie in the files of the work as they were on the base commit."""
+    kept = {path: text for path, text in inline_tests(case).kept.items() if path not in case.survey.released}
+    if not kept:
+        return
+    run = case.run("older data", command, overlays=[*overlays, Edits(kept)], keep_going=True)
+    lost = sorted({*older} - (run.report.passing if run.report else frozenset()))
+    if lost:
+        path = sorted(kept)[0]
+        message = f"The work changes the tests in {listed(kept)}; as they were before, {listed(lost)} do not pass"
+        case.find("protected_test_changed", message, path=path, paths=sorted(kept), reasons=lost)
 
 
 def _cases(run: Run | None) -> dict[str, str]:

@@ -21,6 +21,7 @@ from agent_harness.verification.command.put_back import (
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
 from agent_harness.verification.guard import belongs
+from agent_harness.verification.inline_tests import inline_tests
 from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.brought_tests import weakness
 from agent_harness.verification.noticing.named_functions import NamedFunction, named_in
@@ -51,10 +52,10 @@ def _notice(case: Case) -> None:
     if why := _not_asked(case):
         case.not_asked = why
         return
-    if case.runner.by_exit_status and not case.runs["proof"].report:
+    proof, stage = case.runs["proof"], _Notice(case, case.proof)
+    if proof.by_runner or (case.runner.by_exit_status and not proof.report):
         _by_exit_status(case, case.proof)
         return
-    stage = _Notice(case, case.proof)
     if stage.work.mutants or stage.expecting or stage.named or stage.is_of_session:
         with case.step("twins"):
             stage.judge()
@@ -77,7 +78,7 @@ def _not_asked(case: Case) -> str:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    versions = with_other_values(command, *case.guard.check_files(case.changes))
+    versions = with_other_values(command, *_check_files(case))
     returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
@@ -100,7 +101,7 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     """Run the check with changed expected values, first one change at a time, then all together."""
     if not versions:
         return
-    files, data = case.guard.check_files(case.changes)
+    files, data = _check_files(case)
     changed = {change.path for change in case.changes.files}
     given = {path: content for path, content in files.items() if path not in changed}
     most = max(1, min(_MOST_SINGLE, int(_SINGLE_SECONDS / max(1.0, case.runs["proof"].seconds))))
@@ -117,6 +118,11 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     elif not case.not_asked:
         count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
         case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
+
+
+def _check_files(case: Case) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    files, data = case.guard.check_files(case.changes)
+    return {**files, **inline_tests(case).new}, data
 
 
 def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
