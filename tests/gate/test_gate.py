@@ -1,5 +1,6 @@
 """``harness gate`` in a repository that knows nothing of the harness: honest changes, lies, and what cannot be run."""
 
+import shutil
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -210,3 +211,39 @@ def test_a_folder_without_git_or_tests(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     ran = run_in_process(main, "harness", "gate", cwd=tmp_path / "plain")
     assert (ran.code, "is not in a git repository" in ran.err) == (4, True), ran
+
+
+JS_ADD = """\
+const test = require('node:test');
+const assert = require('node:assert');
+const calc = require('../calc');
+test('adds', () => { assert.strictEqual(calc.add(1, 2), 3); });
+"""
+JS_CODE = "exports.add = (a, b) => a + b;\n"
+JS_DOUBLE = f"{JS_CODE}exports.double = (a) => 2 * a;\n"
+JS_TEST = JS_ADD.replace("'adds'", "'doubles'").replace("add(1, 2), 3", "double(4), 8")
+JS_WRONG = {"calc.js": JS_DOUBLE.replace("a + b", "a - b"), "test/add.test.js": JS_ADD.replace("3)", "-1)")}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize(
+    ("files", "judgement"),
+    [
+        ({"calc.js": JS_DOUBLE, "test/double.test.js": JS_TEST}, (0, "accepted", "proven", set[str]())),
+        (JS_WRONG, (3, "needs a person", "proven", {"protected_test_changed"})),
+        ({"calc.js": f"process.exit(0);\n{JS_DOUBLE}"}, (1, "rejected", "not shown", {"regression"})),
+    ],
+    ids=["honest", "another result is expected", "the module ends the process"],
+)
+def test_a_project_in_javascript_is_judged_by_test_ids(
+    tmp_path: Path, files: dict[str, str], judgement: tuple[int, str, str, set[str]]
+) -> None:
+    package = '{"name": "calc", "scripts": {"test": "node --test"}}\n'
+    repo = Repo.with_files(
+        tmp_path / "project", {"package.json": package, "calc.js": JS_CODE, "test/add.test.js": JS_ADD}
+    )
+    repo.git("switch", "-q", "-c", "work")
+    for path, text in files.items():
+        repo.write(path, text)
+    repo.commit("Work")
+    assert judged(repo) == judgement

@@ -91,7 +91,7 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
 
 def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> JudgedCheck:
     # a command that a person names must pass; of a suite that was found, the tests that passed before must
-    by_id = check.reports_ids and (not terms.checks or bool(terms.tests))
+    by_id = runners.reports_ids(change.git, change.base, check.command) and (not terms.checks or bool(terms.tests))
     work = (_ById if by_id else _ByStatus)(change, check, terms, say, stop)
     verdict = work.verdict(terms.allow)
     reasons = [*verdict.reasons, *(strays(change, check.command, terms.allow) if verdict.accepted else ())]
@@ -199,7 +199,7 @@ class _ById(_ByStatus):
         claim = SessionClaim(
             base=change.base,
             candidate=change.head,
-            proof=runners.with_files(self.check.command, self.own) if self.own else None,
+            proof=runners.with_files(change.git, change.base, self.check.command, self.own) if self.own else None,
             suite=self.check.command,
             test_files=self.own,
             baseline=report.passing if report else (),

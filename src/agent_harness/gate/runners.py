@@ -10,6 +10,7 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel.git import Git
 from agent_harness.verification.check import parse
+from agent_harness.verification.runner import reporters
 from agent_harness.verification.runner_config import is_test_file, settings
 
 _GOAL = re.compile(rb"(?m)^(test|check)[ \t]*:(?!=)")
@@ -23,10 +24,10 @@ class FoundCheck:
     command: str
     source: str  # the file that says so, or the option
 
-    @property
-    def reports_ids(self) -> bool:
-        """True if the runner reports the ids of its tests."""
-        return parse(self.command).pytest
+
+def reports_ids(git: Git, commit: str, command: str) -> bool:
+    """Return True if the runner of ``command`` reports the ids of its tests."""
+    return parse(command).pytest or reporters.knows(command, lambda path: git.show(commit, path))
 
 
 def found(git: Git, commit: str) -> FoundCheck:
@@ -83,6 +84,8 @@ def _makefile(git: Git, commit: str) -> FoundCheck | None:
     return FoundCheck(command=f"make {goal[1].decode()}", source="Makefile") if goal else None
 
 
-def with_files(command: str, files: tuple[str, ...]) -> str:
-    """Return a pytest command that runs only ``files``."""
+def with_files(git: Git, commit: str, command: str, files: tuple[str, ...]) -> str:
+    """Return the command that runs only ``files``."""
+    if not parse(command).pytest:
+        return reporters.of_files(command, files, lambda path: git.show(commit, path))
     return f"{command} {' '.join(shlex.quote(each if not each.startswith('-') else f'./{each}') for each in files)}"

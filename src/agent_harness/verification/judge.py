@@ -66,7 +66,8 @@ def judge(
             tree = tree_at(git, objects, claim.base)
             loaded = protected_files.behind(checks, tree)
             sets_up = protected_files.behind(claim.environment_commands, tree, sets_up=True)
-            wanted = lambda path: is_read(path) or path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
+            known = lambda path: path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
+            wanted = lambda path: is_read(path) or is_test_file(path) or known(path)  # noqa: E731
             changes = between(git, objects, claim.base, claim.candidate, wanted=wanted)
         except GitFailed as error:
             if "is damaged" not in error.message:

@@ -8,9 +8,10 @@ run. Therefore these reports only add reasons to refuse: the exit status must st
 with changed expected values is called proven."""
 
 import json
+import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from agent_harness.kernel.process import Completed
@@ -86,6 +87,20 @@ def asked(command: Command, file: Path, read: ReadFile, *, keep_going: bool = Fa
 def knows(command: str, read: ReadFile) -> bool:
     """Return True if the runner of ``command`` reports test ids."""
     return asked(parse(command), Path("report"), read) is not None
+
+
+def of_files(command: str, files: Collection[str], read: ReadFile) -> str:
+    """Return the command that runs only these test files. Return ``command`` if its runner is not given files."""
+    parsed = parse(command)
+    at = program_at(parsed.words)
+    through, runner = _script(parsed.words[at:], read)
+    name, names = name_of(runner), [f"./{each}" for each in files]
+    if name in ("node", "tsx", "vitest", "jest") and not parsed.variables:
+        return shlex.join([*parsed.words[:at], *(through or runner), *names])
+    if name == "go" and "./..." in command:
+        folders = sorted({str(PurePosixPath(each).parent) for each in files})
+        return command.replace("./...", shlex.join(f"./{each}" for each in folders))
+    return command
 
 
 # ---- which runner a command starts ---------------------------------------------------------------------------------
