@@ -93,6 +93,8 @@ def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, s
     # a command that a person names must pass; of a suite that was found, the tests that passed before must
     by_id = runners.reports_ids(change.git, change.base, check.command) and (not terms.checks or bool(terms.tests))
     work = (_ById if by_id else _ByStatus)(change, check, terms, say, stop)
+    if work.before and work.before.by_runner and work.before.report is None:  # its ids cannot be told
+        work = _ByStatus(change, check, terms, say, stop)
     verdict = work.verdict(terms.allow)
     reasons = [*verdict.reasons, *(strays(change, check.command, terms.allow) if verdict.accepted else ())]
     if not reasons or any(each.code not in ALLOWABLE for each in reasons):
@@ -179,7 +181,7 @@ class _ById(_ByStatus):
             keep_going=True,
             stop=stop,
         )
-        if self.before.report is None and self.before.exit_code != _NO_TESTS:
+        if self.before.report is None and not self.before.by_runner and self.before.exit_code != _NO_TESTS:
             raise _cannot_run(change, check.command, self.before.problem or f"exit {self.before.exit_code}")
 
     def _resolved(self) -> RunEnvironment:
