@@ -137,6 +137,18 @@ def test_what_cannot_be_run_is_no_verdict(repo: Repo) -> None:
     assert found["counts"]["accepted"] + len(causes) + found["counts"]["rejected"] == 4
 
 
+def test_where_no_test_passes_on_the_base_nothing_is_accepted(tmp_path: Path) -> None:
+    files = {"pyproject.toml": FILES["pyproject.toml"], "tests/test_a.py": "import nowhere\n\n\ndef test_a(): pass\n"}
+    repo = Repo.with_files(tmp_path / "project", {**files, "src/a.py": "A = 1\n"})
+    repo.write("src/a.py", "A = 2\n").commit("Two")
+    assert verdicts(told(repo, "1")) == [("not judged", "no test passes on the base")]
+    alone = run_in_process(main, "harness", "gate", "--base", "HEAD~1", cwd=repo.path)
+    assert (alone.code, "no test passes there (ModuleNotFoundError: No module named 'nowhere'" in alone.err) == (
+        4,
+        True,
+    )
+
+
 def test_a_command_that_fails_on_the_base_too_is_no_verdict(tmp_path: Path) -> None:
     repo = Repo.with_files(tmp_path / "project", {"Makefile": "test:\n\ttest -e value.txt\n"})
     repo.write("other.txt", "1\n").commit("Other")

@@ -3,6 +3,7 @@
 A runner that reports test ids is judged like a session of a feature project: no test that passed on the base may fail,
 and new tests must fail without the change. Any other command is judged like the check of a task."""
 
+import re
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -32,6 +33,8 @@ STATES = (ACCEPTED, ASKS, REJECTED)
 WORDS = (NOT_SHOWN, CHECKED, PROVEN)  # from the weakest
 _CANNOT_RUN = (126, 127)  # exit codes of a shell
 _NO_TESTS = 5  # exit code of pytest without tests
+MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*).*")
+NONE_PASSES = "no test passes on the base"
 BASE_FAILS, TIME_LIMIT = "the tests cannot be run on the base", "the tests on the base exceed the time limit"
 Say = Callable[[str], object]
 
@@ -87,6 +90,11 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
             break
     state = max((each.state for each in judged), key=STATES.index)
     strongest = max(judged, key=lambda each: WORDS.index(each.shown.word)).shown
+    before = [each.before for each in judged if each.before and each.before.report and each.before.report.failing]
+    if strongest.word == NOT_SHOWN and before and not any(run.report and run.report.passing for run in before):
+        missing = MISSING.search(before[0].output)
+        why = f"no test passes there{f' ({missing[0]})' if missing else ''}"
+        raise _cannot_run(change, before[0].command, why, NONE_PASSES)
     if state == ACCEPTED and terms.require and WORDS.index(strongest.word) < WORDS.index(terms.require):
         state = ASKS
     return GateDecision(state, strongest, change, tuple(judged))

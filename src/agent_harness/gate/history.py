@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import agent_harness
 from agent_harness.errors import HarnessError, Interrupted, Refused, UsageError
 from agent_harness.gate.change import between, commit_named, default_base
-from agent_harness.gate.decision import ACCEPTED, EXIT_CODES, NOT_SHOWN, REJECTED, GateDecision, GateTerms, decide
+from agent_harness.gate.decision import ACCEPTED, EXIT_CODES, MISSING, REJECTED, GateDecision, GateTerms, decide
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
@@ -35,11 +35,10 @@ from agent_harness.verification.verdict import CRITICAL
 
 NOT_JUDGED = "not judged"
 FIRST, NO_CODE = "no commit before it is here", "no change of code"
-NONE_PASSES, NOT_INSTALLED = "no test passes on the base", "the change needs a package that is not installed"
+NOT_INSTALLED = "the change needs a package that is not installed"
 _FORMAT = "--format=%H%x00%P%x00%an <%ae>%x00%s%x00%B"
 _MOST_KEPT = 5000  # verdicts of all repositories, the newest
 _READ = 500  # commits read at once
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*)")
 
 
 class PastChange(NamedTuple):
@@ -175,13 +174,8 @@ def _without(cause: str, reason: str) -> JsonObject:
 
 def _cannot(decision: GateDecision) -> JsonObject | None:
     """Return the answer without a verdict if the installed packages do not fit the commits."""
-    before = [each.before for each in decision.judged if each.before]
-    failing = sum(len(run.report.failing) for run in before if run.report)
-    if failing and not any(run.report and run.report.passing for run in before) and decision.shown.word == NOT_SHOWN:
-        missing = _MISSING.search("\n".join(run.output for run in before))
-        return _without(NONE_PASSES, missing[0] if missing else f"{failing} fail")
     runs = [run for each in decision.judged for run in (each.verdict.proof, each.verdict.suite) if run]
-    names = {name for run in runs for name in _MISSING.findall(run.output)} if decision.state == REJECTED else set()
+    names = {name for run in runs if decision.state == REJECTED for name in MISSING.findall(run.output)}
     foreign = sorted(name for name in names if not decision.change.has_module(name))
     return _without(NOT_INSTALLED, f"No module named {foreign[0]!r}") if foreign else None
 
