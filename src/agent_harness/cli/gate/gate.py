@@ -113,17 +113,11 @@ def gate(
         raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
     git = Git(here.top())
     receipts.check_target(receipt, sign)
-    terms = decision.GateTerms(
-        checks=tuple(checks),
-        tests=tuple(tests),
-        allow=tuple(allow),
-        require=require or "",
-        timeout_seconds=minutes * 60,
-    )
+    given = {"checks": tuple(checks), "tests": tuple(tests), "allow": tuple(allow), "require": require or ""}
+    terms = decision.GateTerms(**given, timeout_seconds=minutes * 60)
     of_past = {"--author": author, "--trailer": trailer, "--report": report}
     of_one = {"--head": head, "--worktree": worktree, "--test": tests, "--receipt": receipt, "--write": written}
-    _refuse({} if history else of_past, "needs --history N")
-    _refuse(of_one if history else {}, "excludes --history")
+    _refuse(of_one if history else of_past, "excludes --history" if history else "needs --history N")
     with leaving_nothing(git):
         if history:
             return _history(git, terms, (history, base, author, trailer), report, as_json=as_json)
