@@ -104,6 +104,9 @@ BARS = (
     Bar(name="several-status", most=4.0, unit="x", what="`harness status` meanwhile, of `python -c pass`"),
     Bar(name="flood-memory", most=80.0, unit="MB", what="the harness at its largest, while its agent prints 1 GB"),
     Bar(name="flood-log", most=16.0, unit="MB", what="what that session left in the project's log folder"),
+    Bar(name="history-rejected", most=5.0, unit="%", what="of honest releases that the gate rejects", long=True),
+    Bar(name="history-asked", most=100.0, unit="%", what="of them about which it asks a person", long=True),
+    Bar(name="history-lies", most=0.0, unit="", what="spoilt releases that the gate accepts", long=True),
 )
 
 # What measures which bars, imported on first use: the figures of one function are taken in one run.
@@ -147,6 +150,7 @@ SOURCES = {
         *("engine-worker-memory", "engine-server-memory"),
     ),
     "first_minute_bench:measure": ("first-minute",),
+    "history_bench:measure": ("history-rejected", "history-asked", "history-lies"),
     "live_bench:idle": ("idle-memory", "idle-processor"),
     "live_bench:several": ("several-memory", "several-processor", "several-worker-memory", "several-status"),
     "live_bench:flood": ("flood-memory", "flood-log"),

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import snapshot
 from agent_harness.kernel.git import Git
-from agent_harness.verification.runner_config import in_test_folder, is_test_file
+from agent_harness.verification.runner_config import in_test_folder, is_conftest, is_test_file
 
 _DOCUMENTS = frozenset({".md", ".rst", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp"})
 _PAPERS = frozenset({"LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS", "CONTRIBUTORS", "CODEOWNERS", "CHANGELOG"})
@@ -35,6 +35,15 @@ class GateChange:
         return tuple(p for p in self.paths if not (is_test_file(p) or in_test_folder(p) or is_document(p)))
 
     @property
+    def touches_tests(self) -> bool:
+        return any(is_test_file(path) or in_test_folder(path) or is_conftest(path) for path in self.paths)
+
+    def has_module(self, name: str) -> bool:
+        """Return True if a file or a folder of either commit has the name of the Python module."""
+        known = self.git.text("ls-tree", "-rt", "--name-only", "-z", self.head).split("\0")
+        return any(PurePosixPath(path).stem == name for path in (*known, *self.paths))
+
+    @property
     def only_documents(self) -> bool:
         """True if only documents were changed, and neither code nor tests name files of their kind."""
         kinds = {PurePosixPath(path).suffix or PurePosixPath(path).name for path in self.paths}
@@ -58,9 +67,9 @@ def is_document(path: str) -> bool:
 
 def between(git: Git, *, base: str | None, head: str, worktree: bool) -> GateChange:
     """Return the change from the merge base of ``base`` and ``head`` to ``head``, or to the present files."""
-    tip = _commit(git, head)
-    name = base or _default_base(git)
-    found = git.text("merge-base", _commit(git, name), tip, check=False)
+    tip = commit_named(git, head)
+    name = base or default_base(git)
+    found = git.text("merge-base", commit_named(git, name), tip, check=False)
     if not found:
         raise Refused(f"{name} and {head} have no common commit", hint="git fetch --unshallow  # or --base REV")
     if worktree:
@@ -74,14 +83,14 @@ def between(git: Git, *, base: str | None, head: str, worktree: bool) -> GateCha
     return GateChange(git=git, base=found, head=tip, base_name=name, paths=paths, uncommitted=worktree)
 
 
-def _commit(git: Git, name: str) -> str:
+def commit_named(git: Git, name: str) -> str:
     found = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", check=False)
     if not found:
         raise UsageError(f"{name!r} is not a commit of this repository", hint="git log --oneline --all")
     return found
 
 
-def _default_base(git: Git) -> str:
+def default_base(git: Git) -> str:
     """Return the default branch of the remote, or the local main branch."""
     origin = git.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
     for name in filter(None, (origin, *_BRANCHES)):

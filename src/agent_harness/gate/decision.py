@@ -3,8 +3,9 @@
 A runner that reports test ids is judged like a session of a feature project: no test that passed on the base may fail,
 and new tests must fail without the change. Any other command is judged like the check of a task."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent_harness.errors import PreflightFailed
@@ -32,6 +33,9 @@ STATES = (ACCEPTED, ASKS, REJECTED)
 WORDS = (NOT_SHOWN, CHECKED, PROVEN)  # from the weakest
 _CANNOT_RUN = (126, 127)  # exit codes of a shell
 _NO_TESTS = 5  # exit code of pytest without tests
+MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*).*")
+NONE_PASSES = "no test passes on the base"
+BASE_FAILS, TIME_LIMIT = "the tests cannot be run on the base", "the tests on the base exceed the time limit"
 Say = Callable[[str], object]
 
 
@@ -43,6 +47,8 @@ class GateTerms:
     require: str = ""  # PROVEN or CHECKED: a weaker result needs a person
     timeout_seconds: float = 1800.0
     sandbox: SandboxSettings = AUTO
+    # runs of whole suites, by command and commit: such a run is not repeated, and the runs on both commits are added
+    suites: MutableMapping[tuple[str, str], Run] = field(default_factory=dict, repr=False)
 
 
 class JudgedCheck(NamedTuple):
@@ -84,6 +90,11 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
             break
     state = max((each.state for each in judged), key=STATES.index)
     strongest = max(judged, key=lambda each: WORDS.index(each.shown.word)).shown
+    before = [each.before for each in judged if each.before and each.before.report and each.before.report.failing]
+    if strongest.word == NOT_SHOWN and before and not any(run.report and run.report.passing for run in before):
+        missing = MISSING.search(before[0].output)
+        why = f"no test passes there{f' ({missing[0]})' if missing else ''}"
+        raise _cannot_run(change, before[0].command, why, NONE_PASSES)
     if state == ACCEPTED and terms.require and WORDS.index(strongest.word) < WORDS.index(terms.require):
         state = ASKS
     return GateDecision(state, strongest, change, tuple(judged))
@@ -109,9 +120,9 @@ def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, s
     return JudgedCheck(check, state, verdict, work.shown(verdict), work.before, work.tools)
 
 
-def _cannot_run(change: GateChange, command: str, why: str) -> PreflightFailed:
+def _cannot_run(change: GateChange, command: str, why: str, cause: str) -> PreflightFailed:
     hint = "make this command work there, or: harness gate --check 'COMMAND'"
-    return PreflightFailed(f"`{command}` cannot be run on the base {change.base[:10]}: {why}", hint=hint)
+    return PreflightFailed(f"`{command}` cannot be run on the base {change.base[:10]}: {why}", hint=hint, cause=cause)
 
 
 class _ByStatus:
@@ -133,7 +144,8 @@ class _ByStatus:
         before = run_at(self.change.git, self.change.base, check, stop=self.stop)
         # a program that is missing, or a whole suite that failed before, tells nothing about the change
         if not before.accepted and (not self.terms.checks or before.exit_code in _CANNOT_RUN):
-            raise _cannot_run(self.change, self.check.command, f"exit {before.exit_code}")
+            cause = TIME_LIMIT if before.timed_out else BASE_FAILS
+            raise _cannot_run(self.change, self.check.command, f"exit {before.exit_code}", cause)
         return found
 
     def _on_the_change(self, allow: tuple[str, ...]) -> Verdict:
@@ -171,18 +183,23 @@ class _ById(_ByStatus):
         self.own = own_files(change, terms.tests)
         self.environment = self._resolved()
         self.tools = self.environment.tools
-        say("Running the tests on the base...")
-        self.before = run_tests(
-            change.git,
-            change.base,
-            check.command,
-            environment=self.environment,
-            timeout_seconds=terms.timeout_seconds,
-            keep_going=True,
-            stop=stop,
-        )
+        self.before = terms.suites.get((check.command, change.base)) or self._on_base()
+        terms.suites[check.command, change.base] = self.before
         if self.before.report is None and not self.before.by_runner and self.before.exit_code != _NO_TESTS:
-            raise _cannot_run(change, check.command, self.before.problem or f"exit {self.before.exit_code}")
+            cause = TIME_LIMIT if self.before.timed_out else BASE_FAILS
+            raise _cannot_run(change, check.command, self.before.problem or f"exit {self.before.exit_code}", cause)
+
+    def _on_base(self) -> Run:
+        self.say("Running the tests on the base...")
+        return run_tests(
+            self.change.git,
+            self.change.base,
+            self.check.command,
+            environment=self.environment,
+            timeout_seconds=self.terms.timeout_seconds,
+            keep_going=True,
+            stop=self.stop,
+        )
 
     def _resolved(self) -> RunEnvironment:
         git = self.change.git
@@ -209,7 +226,7 @@ class _ById(_ByStatus):
             may_change=allow,
         )
         strictness = Strictness(requires_red=self.requires_red, timeout_seconds=self.terms.timeout_seconds)
-        return judge(
+        found = judge(
             change.git,
             claim,
             environment=self.environment,
@@ -217,3 +234,6 @@ class _ById(_ByStatus):
             on_step=lambda step, state, _run: self.say(f"{step}: {state}") if state != "started" else None,
             stop=self.stop,
         )
+        if found.suite and found.suite.report and not change.touches_tests:  # else it ran with tests of the base
+            self.terms.suites[self.check.command, change.head] = found.suite
+        return found

@@ -39,6 +39,7 @@ def found(git: Git, commit: str) -> FoundCheck:
         "How this project runs its tests could not be found: no pytest settings, tox.ini, noxfile.py, package.json, "
         "go.mod, Cargo.toml, pom.xml, gradlew or Makefile with a test goal",
         hint="harness gate --check 'COMMAND THAT RUNS THE TESTS'",
+        cause="no command that runs the tests was found",
     )
 
 

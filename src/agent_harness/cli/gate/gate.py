@@ -1,7 +1,7 @@
 """``harness gate``: the verdict of the harness on a change in any git repository."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.terminal import json_option, say_to, screen
+from agent_harness.cli.terminal import json_option, say_to, screen, show_answer
+from agent_harness.errors import UnsafeTree, UsageError
 
 if TYPE_CHECKING:
+    from agent_harness.gate.decision import GateTerms
     from agent_harness.kernel.git import Git
 
 
@@ -32,7 +34,7 @@ def leaving_nothing(git: "Git") -> Iterator[None]:
 @click.option(
     "--base", metavar="REV", help="Judge the commits after REV. [default: the remote's default branch, or main]"
 )
-@click.option("--head", metavar="REV", default="HEAD", show_default=True, help="Judge the commits up to REV.")
+@click.option("--head", metavar="REV", help="Judge the commits up to REV. [default: HEAD]")
 @click.option("--worktree", is_flag=True, help="Judge the uncommitted files, too.")
 @click.option(
     "--check", "checks", metavar="COMMAND", multiple=True, help="Command that runs the tests; may be repeated."
@@ -60,11 +62,15 @@ def leaving_nothing(git: "Git") -> Iterator[None]:
     multiple=True,
     help="Also write the answer to FILE, as markdown, github (annotations) or gitlab (code quality); may be repeated.",
 )
+@click.option("--history", type=click.IntRange(min=1), metavar="N", help="Judge each of the last N merged changes.")
+@click.option("--author", metavar="REGEX", help="With --history: only changes of these authors.")
+@click.option("--trailer", metavar="TEXT", help="With --history: only changes with this trailer, such as 'KEY: VALUE'.")
+@click.option("--report", metavar="FILE", help="With --history: write the answer as one HTML page.")
 @json_option
 def gate(
     *,
     base: str | None,
-    head: str,
+    head: str | None,
     worktree: bool,
     checks: tuple[str, ...],
     tests: tuple[str, ...],
@@ -74,6 +80,10 @@ def gate(
     receipt: str | None,
     sign: str | None,
     written: tuple[str, ...],
+    history: int | None,
+    author: str | None,
+    trailer: str | None,
+    report: str | None,
     as_json: bool,
 ) -> int:
     """Judge a change that anybody made, in any git repository.
@@ -89,8 +99,8 @@ def gate(
       harness gate --worktree               judge the uncommitted files, too
       harness gate --base v1.2 --json
       harness gate --check "npm test" --allow package.json
+      harness gate --history 20 --author claude --report history.html
     """
-    from agent_harness.errors import UnsafeTree, UsageError
     from agent_harness.gate import answer, change, ci, decision
     from agent_harness.gate import receipt as receipts
     from agent_harness.kernel.git import Git
@@ -103,16 +113,16 @@ def gate(
         raise UnsafeTree(f"{here.root} is not in a git repository", hint="cd to a git repository")
     git = Git(here.top())
     receipts.check_target(receipt, sign)
-    terms = decision.GateTerms(
-        checks=tuple(checks),
-        tests=tuple(tests),
-        allow=tuple(allow),
-        require=require or "",
-        timeout_seconds=minutes * 60,
-    )
+    given = {"checks": tuple(checks), "tests": tuple(tests), "allow": tuple(allow), "require": require or ""}
+    terms = decision.GateTerms(**given, timeout_seconds=minutes * 60)
+    of_past = {"--author": author, "--trailer": trailer, "--report": report}
+    of_one = {"--head": head, "--worktree": worktree, "--test": tests, "--receipt": receipt, "--write": written}
+    _refuse(of_one if history else of_past, "excludes --history" if history else "needs --history N")
     with leaving_nothing(git):
+        if history:
+            return _history(git, terms, (history, base, author, trailer), report, as_json=as_json)
         with screen(as_json=as_json).watching(list):
-            found = change.between(git, base=base, head=head, worktree=worktree)
+            found = change.between(git, base=base, head=head or "HEAD", worktree=worktree)
             done = decision.decide(found, terms, say=say_to(as_json=as_json))
         if not as_json:  # said even if the receipt cannot be written
             click.echo("\n".join(answer.lines(done)))
@@ -124,3 +134,31 @@ def gate(
         elif kept:
             click.echo(f"  receipt  {kept['file']} (sha256 {kept['sha256'][:16]})")
     return done.exit_code
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    if given := [name for name, value in options.items() if value]:
+        raise UsageError(f"{given[0]} {why}", hint="harness gate --help")
+
+
+def _history(
+    git: "Git",
+    terms: "GateTerms",
+    asked: tuple[int, str | None, str | None, str | None],
+    report: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    from agent_harness.gate import history, history_page
+    from agent_harness.kernel import files
+
+    wanted = history.Wanted(*asked)
+    place = Path(report or "history.html").absolute()
+    if place.is_dir() or not place.parent.is_dir():
+        raise UsageError(f"--report {report}: not a file in an existing folder", hint="--report history.html")
+    with screen(as_json=True).watching(list):  # progress is on stderr, so that the table can be kept in a file
+        found = history.look_back(git, wanted, terms, say=say_to(as_json=True))
+    if report:
+        files.replace(place, history_page.page(found))
+    show_answer(found, [*history.lines(found)], as_json=as_json)
+    return 0

@@ -25,9 +25,13 @@ SCRIPT = (_FOLDER / "page.js").read_text("utf-8")
 
 
 def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
+    title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
+    return document(title, *top(found, costs=costs), *sections(found, costs=costs, full=full))
+
+
+def document(title: str, *children: Element) -> str:
     script = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
-    title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
     head = E(
         "head",
         E("meta", charset="utf-8"),
@@ -37,7 +41,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
         E("title", title),
         E("style", STYLE),
     )
-    body = E("body", E("main", *top(found, costs=costs), *sections(found, costs=costs, full=full)), E("script", SCRIPT))
+    body = E("body", E("main", *children), E("script", SCRIPT))
     return f"<!DOCTYPE html>\n{render(E('html', head, body, lang='en'))}\n"
 
 
