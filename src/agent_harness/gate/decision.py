@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agent_harness.errors import PreflightFailed
-from agent_harness.gate import runners
 from agent_harness.gate.change import GateChange, own_files
-from agent_harness.gate.runners import FoundCheck
 from agent_harness.gate.strays import strays
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.found_check import FoundCheck, found, with_files
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, read_by_tests, released_by
 from agent_harness.verification.judge import judge, judge_command, run_at
@@ -31,6 +30,7 @@ NOT_SHOWN = "not shown"
 STATES = (ACCEPTED, ASKS, REJECTED)
 WORDS = (NOT_SHOWN, CHECKED, PROVEN)  # from the weakest
 _CANNOT_RUN = (126, 127)  # exit codes of a shell
+_NAMED = "harness gate --check 'COMMAND THAT RUNS THE TESTS'"
 _NO_TESTS = 5  # exit code of pytest without tests
 Say = Callable[[str], object]
 
@@ -76,7 +76,7 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
         return GateDecision(ACCEPTED, Grade(NOT_SHOWN, "only documents were changed, so no test was run"), change)
     given = [FoundCheck(command=each, source="--check") for each in terms.checks]
     judged: list[JudgedCheck] = []
-    for check in given or [runners.found(change.git, change.base)]:
+    for check in given or [found(change.git, change.base, hint=_NAMED)]:
         say(f"Tests: {check.command} ({check.source})")
         judged.append(_judged(change, check, terms, say, stop))
         if judged[-1].state == REJECTED:
@@ -196,7 +196,7 @@ class _ById(_ByStatus):
         claim = SessionClaim(
             base=change.base,
             candidate=change.head,
-            proof=runners.with_files(self.check.command, self.own) if self.own else None,
+            proof=with_files(self.check.command, self.own) if self.own else None,
             suite=self.check.command,
             test_files=self.own,
             baseline=report.passing if report else (),
