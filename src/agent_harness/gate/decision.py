@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent_harness.errors import PreflightFailed
-from agent_harness.gate import runners
 from agent_harness.gate.change import GateChange, own_files
-from agent_harness.gate.runners import FoundCheck
 from agent_harness.gate.strays import strays
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.verification import sources
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.found_check import FoundCheck, found, reports_ids, with_files
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, read_by_tests, released_by
 from agent_harness.verification.judge import judge, judge_command, run_at
@@ -32,6 +32,7 @@ NOT_SHOWN = "not shown"
 STATES = (ACCEPTED, ASKS, REJECTED)
 WORDS = (NOT_SHOWN, CHECKED, PROVEN)  # from the weakest
 _CANNOT_RUN = (126, 127)  # exit codes of a shell
+_NAMED = "harness gate --check 'COMMAND THAT RUNS THE TESTS'"
 _NO_TESTS = 5  # exit code of pytest without tests
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*).*")
 NONE_PASSES = "no test passes on the base"
@@ -83,7 +84,7 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
         return GateDecision(ACCEPTED, Grade(NOT_SHOWN, "only documents were changed, so no test was run"), change)
     given = [FoundCheck(command=each, source="--check") for each in terms.checks]
     judged: list[JudgedCheck] = []
-    for check in given or [runners.found(change.git, change.base)]:
+    for check in given or [found(change.git, change.base, hint=_NAMED)]:
         say(f"Tests: {check.command} ({check.source})")
         judged.append(_judged(change, check, terms, say, stop))
         if judged[-1].state == REJECTED:
@@ -102,7 +103,7 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
 
 def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> JudgedCheck:
     # a command that a person names must pass; of a suite that was found, the tests that passed before must
-    by_id = runners.reports_ids(change.git, change.base, check.command) and (not terms.checks or bool(terms.tests))
+    by_id = reports_ids(change.git, change.base, check.command) and (not terms.checks or bool(terms.tests))
     work = (_ById if by_id else _ByStatus)(change, check, terms, say, stop)
     if work.before and work.before.by_runner and work.before.report is None:  # its ids cannot be told
         work = _ByStatus(change, check, terms, say, stop)
@@ -175,8 +176,12 @@ class _ById(_ByStatus):
 
     @property
     def requires_red(self) -> str:
-        # a change of tests alone has nothing that could make them pass
-        return REJECT if self.own and self.change.product else TELL
+        # a change of tests alone has nothing that could make them pass, and older tests passed before
+        return REJECT if self.change.product and any(map(self._brings_tests, self.own)) else TELL
+
+    def _brings_tests(self, path: str) -> bool:
+        before, after = (self.change.git.show(commit, path) for commit in (self.change.base, self.change.head))
+        return before is None or not path.endswith(".py") or bool(sources.new_tests(before, after))
 
     def __init__(self, change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> None:
         super().__init__(change, check, terms, say, stop)
@@ -218,7 +223,7 @@ class _ById(_ByStatus):
         claim = SessionClaim(
             base=change.base,
             candidate=change.head,
-            proof=runners.with_files(change.git, change.base, self.check.command, self.own) if self.own else None,
+            proof=with_files(change.git, change.base, self.check.command, self.own) if self.own else None,
             suite=self.check.command,
             test_files=self.own,
             baseline=report.passing if report else (),
