@@ -31,7 +31,7 @@ class GateChange:
 
     @property
     def product(self) -> tuple[str, ...]:
-        """Changed files that are neither tests nor documents, nor settings of tools such as ``.github`` or ``tox.ini``."""
+        """Changed files that are neither tests nor documents, nor settings such as ``.github`` or ``tox.ini``."""
         unproven = (is_test_file, in_test_folder, is_document, lambda p: p.startswith(".") or p == "tox.ini")
         return tuple(path for path in self.paths if not any(each(path) for each in unproven))
 
