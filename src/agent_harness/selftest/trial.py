@@ -395,8 +395,7 @@ class _Trial:
 
 def _said_to_be_checked(said: str) -> str:
     """Return REASON if another harness's last line is ``checked: REASON``, else ""."""
-    last = said.strip().rpartition("\n")[2]
-    return last.removeprefix("checked:").strip() if last.startswith("checked:") else ""
+    return next((line[8:].strip() for line in said.strip().splitlines()[-1:] if line.startswith("checked:")), "")
 
 
 def pytest_place() -> str:
