@@ -6,5 +6,5 @@ git add -A && git commit -q -m work
 python3 -m agent_harness.cli.main gate --base main --require checked --check "$SELFTEST_PROOF" >"$HOME/gate.log" 2>&1
 code=$?
 cat "$HOME/gate.log"
-sed -n 's/^ACCEPTED: checked[ :]*\(..*\)$/checked: \1/p' "$HOME/gate.log"
+sed -n 's/^ACCEPTED: checked (\(.*\))$/checked: \1/p' "$HOME/gate.log"
 exit $code
