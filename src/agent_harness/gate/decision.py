@@ -17,7 +17,7 @@ from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.found_check import FoundCheck, found, reports_ids, with_files
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
-from agent_harness.verification.guard import ALLOWABLE, read_by_tests, released_by
+from agent_harness.verification.guard import ALLOWABLE, file_of, read_by_tests, released_by
 from agent_harness.verification.judge import judge, judge_command, run_at
 from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner import environment
@@ -166,7 +166,8 @@ class _ByStatus:
 
     def shown(self, verdict: Verdict) -> Grade:
         if verdict.proof is None:
-            return Grade(NOT_SHOWN, "no test was changed; the tests that passed before still pass")
+            asked = "no new test was run on the base" if self.change.touches_tests else "no test was changed"
+            return Grade(NOT_SHOWN, f"{asked}; the tests that passed before still pass")
         found = grade_of_verdict(verdict, trusted=False, needs_change=False)
         return found if verdict.red_before == RED else Grade(NOT_SHOWN, found.basis)
 
@@ -226,6 +227,7 @@ class _ById(_ByStatus):
             proof=with_files(change.git, change.base, self.check.command, self.own) if self.own else None,
             suite=self.check.command,
             test_files=self.own,
+            protected=[each for each in self.own if change.git.show(change.base, each.partition("::")[0]) is not None],
             baseline=report.passing if report else (),
             files_read=read_by_tests(report.opened) if report else (),
             may_change=allow,
@@ -239,6 +241,8 @@ class _ById(_ByStatus):
             on_step=lambda step, state, _run: self.say(f"{step}: {state}") if state != "started" else None,
             stop=self.stop,
         )
-        if found.suite and found.suite.report and not change.touches_tests:  # else it ran with tests of the base
+        older = {file_of(node) for node in (report.cases if report else ())}
+        if found.suite and found.suite.report and not (change.touches_tests or older & {*change.paths}):
+            # else it ran with tests of the base
             self.terms.suites[self.check.command, change.head] = found.suite
         return found
