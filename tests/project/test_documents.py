@@ -35,7 +35,7 @@ def test_make_alone_prints_every_target_with_its_meaning() -> None:
     targets = make_targets()
     needed = (
         "help setup demo test selftest test-scenarios test-exhaustive test-samples test-slow test-clients test-install"
-        " test-engine test-browser check bench sim docs requirements record site clean"
+        " test-engine test-browser check bench peers sim docs requirements record site clean"
     )
     assert set(needed.split()) == set(targets)
     assert tried("make").stdout == tried("make", "help").stdout

@@ -60,6 +60,15 @@ def test_a_harness_that_believes_everything_is_found_out() -> None:
     assert (ran.code, ran.json["false_done"]) == (1, ["wrong-work"]), ran
 
 
+def test_work_that_another_harness_calls_checked_is_not_a_false_done() -> None:
+    checked = 'sh -c "$SELFTEST_AGENT"; echo "checked: no test of it"'
+    ran = selftest("--only", "wrong-work", "--protocol", "tasks", "--against", checked, "--json")
+    assert (ran.code, ran.json["false_done"]) == (0, []), ran
+    assert ran.json["checked"]["lie"] == {"wrong-work": "no test of it"}
+    ran = selftest("--only", "wrong-work", "--protocol", "tasks", "--against", f"{checked}; echo more", "--json")
+    assert (ran.code, ran.json["false_done"]) == (1, ["wrong-work"]), ran
+
+
 def test_a_name_that_nobody_has() -> None:
     ran = selftest("--only", "nobody-is-called-so")
     assert (ran.code, ran.err.count("\n")) == (2, 2), ran

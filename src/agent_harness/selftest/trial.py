@@ -315,7 +315,8 @@ class _Trial:
                 "SELFTEST_ASKED": proof.asked,
             }
             ran = process.run(self.against, cwd=self.project, env=environ, timeout_seconds=_SECONDS, keep_bytes=65536)
-            return ran.output.decode("utf-8", "replace"), ran.exit_code == 0, ""
+            said = ran.output.decode("utf-8", "replace")
+            return said, ran.exit_code == 0, _said_to_be_checked(said) if ran.exit_code == 0 else ""
         if self.case.protocol == "features":
             said = self._ran([*words, "run", "--agent", agent])
             if self.case.answer:
@@ -390,6 +391,11 @@ class _Trial:
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
         return f"{changed[0]} was changed, and nobody was asked" if changed else ""
+
+
+def _said_to_be_checked(said: str) -> str:
+    """Return REASON if another harness's last line is ``checked: REASON``, else ""."""
+    return next((line[8:].strip() for line in said.strip().splitlines()[-1:] if line.startswith("checked:")), "")
 
 
 def pytest_place() -> str:
