@@ -31,8 +31,9 @@ class GateChange:
 
     @property
     def product(self) -> tuple[str, ...]:
-        """Changed files that are neither tests nor documents."""
-        return tuple(p for p in self.paths if not (is_test_file(p) or in_test_folder(p) or is_document(p)))
+        """Changed files that are neither tests nor documents, nor settings such as ``.github`` or ``tox.ini``."""
+        unproven = (is_test_file, in_test_folder, is_document, lambda p: p.startswith(".") or p == "tox.ini")
+        return tuple(path for path in self.paths if not any(each(path) for each in unproven))
 
     @property
     def touches_tests(self) -> bool:
