@@ -92,6 +92,13 @@ def test_older_tests_are_protected(files: Files) -> None:
     assert rejecting(surveyed(files)) == {"protected_test_changed"}
 
 
+def test_a_fixture_for_every_test_is_a_change_of_its_own_older_tests() -> None:
+    base = {**BASE, OWN: OWN_TEST}
+    fixture = "import pytest\n\n\n@pytest.fixture(autouse=True)\ndef kind(monkeypatch):\n    yield\n"
+    assert rejecting(surveyed({OWN: OWN_TEST + fixture}, base=base, given=(OWN,))) == {"protected_test_changed"}
+    assert rejecting(surveyed({OWN: OWN_TEST + fixture.replace("True", "False")}, base=base, given=(OWN,))) == set()
+
+
 def test_another_features_stub_is_protected_too() -> None:
     base = {**BASE, "tests/test_mul.py": OWN_STUB}
     assert rejecting(surveyed({"tests/test_mul.py": OWN_TEST}, base=base)) == {"protected_test_changed"}

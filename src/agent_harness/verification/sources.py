@@ -155,7 +155,8 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
         return False
     asked = {node.arg for node in ast.walk(one) if isinstance(node, ast.arg)}
     more = added(one.body, two.body)
-    return all(is_test_code(new) and not bound(new) & asked and not _steering(new) for new in more)
+    is_apart = all(is_test_code(new) and not bound(new) & asked and not _steering(new) for new in more)
+    return is_apart and not automatic_fixtures(one, two)
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
@@ -169,9 +170,13 @@ def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
             found.append(f"{', '.join(sorted(names))} is a hook, or requested by older tests")
         elif _acts(new) and not _is_of_program(new):
             found.append(f"line {new.lineno} does something at import")
+    return [*found, *automatic_fixtures(before, after), *newly_reaching(before, after)]
+
+
+def automatic_fixtures(before: ast.Module, after: ast.Module) -> list[str]:
+    """Describe each added or changed fixture that existing tests get without a request."""
     automatic = Counter(_automatic(after)) - Counter(_automatic(before))
-    found += [f"{name} is a fixture that every test gets (autouse)" for name, _ in automatic]
-    return [*found, *newly_reaching(before, after)]
+    return [f"{name} is a fixture that every test gets (autouse)" for name, _ in automatic]
 
 
 def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:

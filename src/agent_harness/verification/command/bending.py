@@ -70,7 +70,7 @@ def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
         return "it can no longer be read"
     if gone := sources.changed(sources.begun(old, new), new):
         return f"{', '.join(list(dict.fromkeys(gone))[:5])} changed or was removed"
-    acting = sources.acting_on_older(old, new) if alone else []
+    acting = (sources.acting_on_older if alone else sources.automatic_fixtures)(old, new)
     return f"an addition affects existing tests: {acting[0]}" if acting else None
 
 
