@@ -1,6 +1,6 @@
 """False alarms of the gate on the history of other people's projects, and lies in the same history.
 
-`requirements/history.txt` pins successive releases of small projects, with their hashes. Each release becomes a
+`bench/history.txt` pins successive releases of small projects, with their hashes. Each release becomes a
 commit, and `harness gate --history` judges each step. Then each step is spoilt in four ways, and no spoilt step may be
 accepted.
 A person would ask about some of the honest steps, too: a release changes expectations of older tests on purpose.
@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PINS = ROOT / "requirements" / "history.txt"
+PINS = ROOT / "bench" / "history.txt"
 PLACE = ROOT / ".samples" / "history"
 TESTS_NEED = ("pytest==9.2.0", "freezegun==1.5.5")  # one version, so that a verdict comes out again
 _PIN = re.compile(r"^(\S+)==(\S+) --hash=(\S+)$", re.MULTILINE)

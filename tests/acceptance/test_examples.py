@@ -302,6 +302,7 @@ class Typed:
 
 RUN = "harness run --once --agent command:my-agent"
 CLAIM = "harness session start && harness task claim --task task-001"
+CHANGE = "git switch -q -c work && echo '# more' >> src/calc.py && git commit -qam More"
 FAILED = f"{CLAIM} && echo half > half.txt && harness task fail task-001 --category TEST_FAIL why"
 PREPARED: dict[str, Typed] = {
     # start
@@ -486,6 +487,26 @@ PREPARED: dict[str, Typed] = {
     "harness hooks install --client codex --project": Typed(at=tasks),
     "harness hooks uninstall --client codex": Typed(at=tasks, first="harness hooks install --client codex"),
     "harness hooks install --git": Typed(at=repository),
+    # judge a change
+    "harness gate": Typed(at=repository, first=CHANGE),
+    "harness gate --worktree": Typed(at=repository, first="echo '# more' >> src/calc.py"),
+    "harness gate --base v1.2 --json": Typed(at=repository, first=f"git tag v1.2 && {CHANGE}"),
+    'harness gate --check "python3 -m pytest -q" --allow pytest.ini': Typed(at=repository, first=CHANGE),
+    "harness gate --history 20 --author claude --report history.html": Typed(
+        at=repository,
+        first="echo '# more' >> src/calc.py && git commit -qam More --author 'claude <claude@example.org>'",
+    ),
+    "harness audit receipts/*.json": Typed(
+        at=repository, first=f"{CHANGE} && mkdir receipts && harness gate --receipt receipts/1.json"
+    ),
+    "harness audit receipt.json --signers allowed_signers": Typed(
+        at=repository,
+        first=f"{CHANGE} && ssh-keygen -q -t ed25519 -N '' -f key && echo \"me $(cat key.pub)\" > allowed_signers"
+        " && harness gate --receipt receipt.json --sign key",
+    ),
+    "harness audit receipt.json --rerun --repo ../clone": Typed(
+        at=repository, first=f"{CHANGE} && harness gate --receipt receipt.json && git clone -q . ../clone"
+    ),
     "harness hooks print --client claude-code": Typed(at=nothing),
     "harness hook stop < payload.json": Typed(at=tasks),
     "claude mcp add harness -- harness mcp": Typed(at=tasks),

@@ -12,7 +12,7 @@ from agent_harness.cli.verbs import HELP, Option, Program
 from agent_harness.errors import UsageError
 from agent_harness.testing import run_in_process
 
-FREE = ("TEXT", "SPEC")
+FREE = ("TEXT", "SPEC", "COMMAND", "FORM=FILE")
 """What is a text of its own, in which a comma means nothing: it repeats, and that is all."""
 PLURAL = ("IDS", "EVENTS", "NAMES", "A,B")
 

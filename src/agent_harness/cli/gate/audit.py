@@ -8,7 +8,13 @@ from agent_harness.cli.gate.gate import leaving_nothing
 from agent_harness.cli.terminal import json_option, say_to, screen, show
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  harness audit receipts/*.json
+  harness audit receipt.json --signers allowed_signers
+  harness audit receipt.json --rerun --repo ../clone""",
+)
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True)
 @click.option("--rerun", is_flag=True, help="Judge the change again, and compare the verdict and each test.")
 @click.option("--check", "checks", metavar="COMMAND", multiple=True, help="Command of the receipt; may be repeated.")
@@ -24,12 +30,6 @@ def audit(
     the commands of a receipt, you must read and repeat them with --check.
 
     Exit code: 0 all is right, 1 something differs, 4 a receipt cannot be read or judged again.
-
-    \b
-    Examples:
-      harness audit receipts/*.json
-      harness audit receipt.json --signers allowed_signers
-      harness audit receipt.json --rerun --repo ../clone
     """
     from agent_harness.errors import UnsafeTree
     from agent_harness.gate import audit as audits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_harness.cli.machine.options import Several
-from agent_harness.cli.terminal import json_option, say_to, screen, show_answer
+from agent_harness.cli.terminal import json_option, say_to, screen, show, show_answer
 from agent_harness.errors import UnsafeTree, UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,15 @@ def leaving_nothing(git: "Git") -> Iterator[None]:
                 own.rmdir()
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  harness gate                          judge this branch against origin/main
+  harness gate --worktree               judge the uncommitted files, too
+  harness gate --base v1.2 --json
+  harness gate --check "python3 -m pytest -q" --allow pytest.ini
+  harness gate --history 20 --author claude --report history.html""",
+)
 @click.option(
     "--base", metavar="REV", help="Judge the commits after REV. [default: the remote's default branch, or main]"
 )
@@ -92,14 +100,6 @@ def gate(
     change, and changed expectations must be noticed. It changes no file, no ref and no setting of the repository.
 
     Exit code: 0 accepted, 1 rejected, 3 a person must decide, 4 the tests cannot be run.
-
-    \b
-    Examples:
-      harness gate                          judge this branch against origin/main
-      harness gate --worktree               judge the uncommitted files, too
-      harness gate --base v1.2 --json
-      harness gate --check "npm test" --allow package.json
-      harness gate --history 20 --author claude --report history.html
     """
     from agent_harness.gate import answer, change, ci, decision
     from agent_harness.gate import receipt as receipts
@@ -125,14 +125,14 @@ def gate(
             found = change.between(git, base=base, head=head or "HEAD", worktree=worktree)
             done = decision.decide(found, terms, say=say_to(as_json=as_json))
         if not as_json:  # said even if the receipt cannot be written
-            click.echo("\n".join(answer.lines(done)))
+            show("\n".join(answer.lines(done)))
         ci.write(targets, answer.as_record(done))
         kept = receipts.write(receipt, receipts.of_gate(done, terms), key=sign) if receipt else {}
         if as_json:
             told = {**answer.as_record(done), **({"receipt": kept} if kept else {})}
             click.echo(json.dumps(told, ensure_ascii=False))
         elif kept:
-            click.echo(f"  receipt  {kept['file']} (sha256 {kept['sha256'][:16]})")
+            show(f"  receipt  {kept['file']} (sha256 {kept['sha256'][:16]})")
     return done.exit_code
 
 
