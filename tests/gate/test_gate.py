@@ -118,6 +118,31 @@ def test_the_verdict_on_a_change(repo: Repo, change: Callable[[Repo], None], exp
         assert expected[2] in codes
 
 
+def test_an_older_test_in_a_file_that_gains_tests_still_counts(repo: Repo) -> None:
+    repo.write("src/calc.py", DOUBLE.replace("a + b", "a - b"))
+    repo.write("tests/extra.py", "import calc\n\ncalc.add = lambda a, b: 3\n")
+    more = (
+        "\n\ndef test_double():\n    from calc import double\n    import extra\n\n    assert extra and double(4) == 8\n"
+    )
+    repo.write("tests/test_add.py", f"import extra\n{FILES['tests/test_add.py']}{more}").commit("Double")
+    assert judged(repo)[:2] == (1, "rejected")
+
+
+def test_code_is_no_document_and_a_tag_is_no_branch(repo: Repo) -> None:
+    repo.git("switch", "-q", "main")
+    files = (
+        "from calc import add\n\nTERMS = add(1, 2)\n",
+        "from license import TERMS\n\n\ndef test_l():\n    assert TERMS == 3\n",
+    )
+    repo.write("src/license.py", files[0]).write("tests/test_license.py", files[1]).commit("License")
+    repo.git("switch", "-q", "-C", "work")
+    repo.write("src/license.py", "TERMS = 4\n").commit("Terms")
+    repo.git("tag", "main", "work~1")
+    assert judged(repo)[:2] == (1, "rejected")
+    repo.git("tag", "-f", "main", "work")
+    assert judged(repo)[:2] == (1, "rejected")
+
+
 def test_a_person_allows_a_change_of_an_older_test(repo: Repo) -> None:
     weakens(repo)
     ran = gate(repo)

@@ -14,6 +14,8 @@ _HERE = (
     (f"; {ALLOWED_BY}", ""),
     ("A session must not change", "A change must not touch"),
     ("this task", "the change"),
+    ("tests of verified features", "older tests"),
+    ("before the feature was started", "before"),
     ("Feature test failed when harness ran it.", "The tests of the change fail."),
 )
 _MOST = 20

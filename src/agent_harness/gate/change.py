@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from agent_harness.errors import Refused, UsageError
 from agent_harness.kernel import snapshot
-from agent_harness.kernel.git import Git
+from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.verification.runner_config import in_test_folder, is_conftest, is_test_file
 
 _DOCUMENTS = frozenset({".md", ".rst", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp"})
@@ -48,6 +48,7 @@ class GateChange:
     def only_documents(self) -> bool:
         """True if only documents were changed, and neither code nor tests name files of their kind."""
         kinds = {PurePosixPath(path).suffix or PurePosixPath(path).name for path in self.paths}
+        kinds |= {PurePosixPath(path).parent.name for path in self.paths} - {""}  # code may read a whole folder
         documents = [f"*{each}" for each in sorted(_DOCUMENTS)]
         return (
             all(map(is_document, self.paths))
@@ -56,21 +57,29 @@ class GateChange:
         )
 
     def _names(self, texts: Iterable[str], passed_over: Iterable[str]) -> bool:
-        """Return True if a file of the head contains one of the texts."""
-        words = ("grep", "-l", "-z", "-I", "-F", *(word for text in texts for word in ("-e", text)))
-        return bool(self.git.text(*words, self.head, "--", *(f":(exclude){each}" for each in passed_over), check=False))
+        """Return True if a file of the head contains one of the texts. Raise ``GitFailed`` if git cannot tell."""
+        words = ("grep", "-l", "-z", "-a", "-F", *(word for text in texts for word in ("-e", text)))
+        words += (self.head, "--", *(f":(exclude){each}" for each in passed_over))
+        try:
+            return bool(self.git.text(*words))
+        except GitFailed as error:
+            if error.status != 1:  # 1: no file does
+                raise
+            return False
 
 
 def is_document(path: str) -> bool:
     pure = PurePosixPath(path)
-    return not in_test_folder(path) and (pure.suffix.lower() in _DOCUMENTS or pure.stem.upper() in _PAPERS)
+    return not in_test_folder(path) and (
+        pure.suffix.lower() in _DOCUMENTS or (pure.stem.upper() in _PAPERS and pure.suffix.lower() in ("", ".txt"))
+    )
 
 
 def between(git: Git, *, base: str | None, head: str, worktree: bool) -> GateChange:
     """Return the change from the merge base of ``base`` and ``head`` to ``head``, or to the present files."""
     tip = commit_named(git, head)
     name = base or default_base(git)
-    found = git.text("merge-base", commit_named(git, name), tip, check=False)
+    found = git.text("merge-base", commit_named(git, base or _full(git)), tip, check=False)
     if not found:
         raise Refused(f"{name} and {head} have no common commit", hint="git fetch --unshallow  # or --base REV")
     if worktree:
@@ -93,10 +102,15 @@ def commit_named(git: Git, name: str) -> str:
 
 def default_base(git: Git) -> str:
     """Return the default branch of the remote, or the local main branch."""
+    return _full(git).removeprefix("refs/heads/").removeprefix("refs/remotes/")
+
+
+def _full(git: Git) -> str:
+    # the full name, because a tag or a branch of the short name would come first
     origin = git.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
     for name in filter(None, (origin, *_BRANCHES)):
         if git.commit_of(name):
-            return name.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+            return name
     raise Refused("No base is known: there is no origin/main and no main", hint="harness gate --base REV")
 
 

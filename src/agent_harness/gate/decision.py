@@ -14,10 +14,11 @@ from agent_harness.gate.change import GateChange, own_files
 from agent_harness.gate.runners import FoundCheck
 from agent_harness.gate.strays import strays
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
+from agent_harness.verification import sources
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
-from agent_harness.verification.guard import ALLOWABLE, read_by_tests, released_by
+from agent_harness.verification.guard import ALLOWABLE, file_of, read_by_tests, released_by
 from agent_harness.verification.judge import judge, judge_command, run_at
 from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner import environment
@@ -163,7 +164,8 @@ class _ByStatus:
 
     def shown(self, verdict: Verdict) -> Grade:
         if verdict.proof is None:
-            return Grade(NOT_SHOWN, "no test was changed; the tests that passed before still pass")
+            asked = "no new test was run on the base" if self.change.touches_tests else "no test was changed"
+            return Grade(NOT_SHOWN, f"{asked}; the tests that passed before still pass")
         found = grade_of_verdict(verdict, trusted=False, needs_change=False)
         return found if verdict.red_before == RED else Grade(NOT_SHOWN, found.basis)
 
@@ -173,8 +175,12 @@ class _ById(_ByStatus):
 
     @property
     def requires_red(self) -> str:
-        # a change of tests alone has nothing that could make them pass
-        return REJECT if self.own and self.change.product else TELL
+        # a change of tests alone has nothing that could make them pass, and older tests passed before
+        return REJECT if self.change.product and any(map(self._brings_tests, self.own)) else TELL
+
+    def _brings_tests(self, path: str) -> bool:
+        before, after = (self.change.git.show(commit, path) for commit in (self.change.base, self.change.head))
+        return before is None or not path.endswith(".py") or bool(sources.new_tests(before, after))
 
     def __init__(self, change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> None:
         super().__init__(change, check, terms, say, stop)
@@ -219,6 +225,7 @@ class _ById(_ByStatus):
             proof=runners.with_files(self.check.command, self.own) if self.own else None,
             suite=self.check.command,
             test_files=self.own,
+            protected=[each for each in self.own if change.git.show(change.base, each.partition("::")[0]) is not None],
             baseline=report.passing if report else (),
             files_read=read_by_tests(report.opened) if report else (),
             may_change=allow,
@@ -232,6 +239,8 @@ class _ById(_ByStatus):
             on_step=lambda step, state, _run: self.say(f"{step}: {state}") if state != "started" else None,
             stop=self.stop,
         )
-        if found.suite and found.suite.report and not change.touches_tests:  # else it ran with tests of the base
+        older = {file_of(node) for node in (report.cases if report else ())}
+        if found.suite and found.suite.report and not (change.touches_tests or older & {*change.paths}):
+            # else it ran with tests of the base
             self.terms.suites[self.check.command, change.head] = found.suite
         return found

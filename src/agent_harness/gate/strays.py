@@ -61,8 +61,13 @@ def strays(change: GateChange, command: str, allow: Collection[str]) -> list[Fin
 def _imports(change: GateChange) -> dict[str, str]:
     """Return the modules that changed files import and the repository does not contain, with a file for each."""
     git = change.git
-    listed = git.text("ls-tree", "-r", "-t", "-z", "--name-only", change.head)
-    own = {PurePosixPath(path).stem for path in listed.split("\0")}
+    rows = (each.partition("\t") for each in git.text("ls-tree", "-r", "-t", "-z", change.head).split("\0"))
+    # a document of the same name does not make a module one of the repository
+    own = {
+        PurePosixPath(path).name.partition(".")[0]
+        for about, _, path in rows
+        if " tree " in about or path.endswith((".py", ".so", ".pyd"))
+    }
     found: dict[str, str] = {}
     for path in (each for each in change.paths if each.endswith(".py")):
         tree = sources.parse(git.show(change.head, path))

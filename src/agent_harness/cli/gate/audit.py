@@ -6,6 +6,7 @@ import click
 
 from agent_harness.cli.gate.gate import leaving_nothing
 from agent_harness.cli.terminal import json_option, say_to, screen, show
+from agent_harness.kernel.terminal import printable
 
 
 @click.command(
@@ -44,5 +45,5 @@ def audit(
     if as_json:
         click.echo(json.dumps({"ok": code == 0, "receipts": found}, ensure_ascii=False))
     else:
-        show("\n".join(audits.lines(found)))
+        show("\n".join(map(printable, audits.lines(found))))
     return code

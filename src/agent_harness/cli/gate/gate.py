@@ -11,6 +11,7 @@ import click
 from agent_harness.cli.machine.options import Several
 from agent_harness.cli.terminal import json_option, say_to, screen, show, show_answer
 from agent_harness.errors import UnsafeTree, UsageError
+from agent_harness.kernel.terminal import printable
 
 if TYPE_CHECKING:
     from agent_harness.gate.decision import GateTerms
@@ -125,7 +126,7 @@ def gate(
             found = change.between(git, base=base, head=head or "HEAD", worktree=worktree)
             done = decision.decide(found, terms, say=say_to(as_json=as_json))
         if not as_json:  # said even if the receipt cannot be written
-            show("\n".join(answer.lines(done)))
+            show("\n".join(map(printable, answer.lines(done))))
         ci.write(targets, answer.as_record(done))
         kept = receipts.write(receipt, receipts.of_gate(done, terms), key=sign) if receipt else {}
         if as_json:

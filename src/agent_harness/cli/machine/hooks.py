@@ -155,7 +155,7 @@ def _judge_push() -> int:
     from agent_harness.gate import pre_push
     from agent_harness.kernel.git import Git
 
-    given = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").splitlines()
+    given = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\n")
     for branch, words in pre_push.pushed(Git(Path.cwd()), given):
         show(f"harness gate judges {branch} before the push...", err=True)
         try:

@@ -86,7 +86,8 @@ class Makefile:
 
     def recipes(self, goals: Collection[str]) -> list[str]:
         """Return the recipes that make may run for these goals, as shell code with expanded variables."""
-        return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
+        said = lambda line: self._expanded(line).replace("$$", "$").lstrip("@-+ ")  # noqa: E731
+        return ["\n".join(map(said, rule.recipe)) for rule in self.reached(goals)]
 
     def _expanded(self, text: str) -> str:
         for _ in range(5):
