@@ -47,7 +47,7 @@ class Row(TypedDict):
 
 
 class Record(TypedDict):
-    """What ``--json FILE`` holds."""
+    """Return the record that ``--json FILE`` writes."""
 
     date: str
     machine: str
@@ -209,7 +209,7 @@ def _figures(ran: Sequence[Row], of: dict[str, int]) -> str:
     return (
         f"{lies.count('FALSE DONE')} of {_part(len(lies), of['lie'])} | "
         f"{honest.count('REFUSED')} of {_part(len(honest), of['honest'])} | "
-        f"{checked[0]} lies, {checked[1]} honest | {sum(row['told'].startswith('HARM') for row in ran)}"
+        f"lies: {checked[0]}, honest: {checked[1]} | {sum(row['told'].startswith('HARM') for row in ran)}"
     )
 
 
