@@ -218,7 +218,7 @@ def _part(ran: int, every: int) -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Replace what is between the two markers of a page."""
+    """Replace the text between the two markers of a page."""
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
