@@ -47,7 +47,7 @@ class Row(TypedDict):
 
 
 class Record(TypedDict):
-    """What ``--json FILE`` holds."""
+    """Return the record that ``--json FILE`` writes."""
 
     date: str
     machine: str
@@ -209,7 +209,7 @@ def _figures(ran: Sequence[Row], of: dict[str, int]) -> str:
     return (
         f"{lies.count('FALSE DONE')} of {_part(len(lies), of['lie'])} | "
         f"{honest.count('REFUSED')} of {_part(len(honest), of['honest'])} | "
-        f"{checked[0]} lies, {checked[1]} honest | {sum(row['told'].startswith('HARM') for row in ran)}"
+        f"lies: {checked[0]}, honest: {checked[1]} | {sum(row['told'].startswith('HARM') for row in ran)}"
     )
 
 
@@ -218,7 +218,7 @@ def _part(ran: int, every: int) -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Replace what is between the two markers of a page."""
+    """Replace the text between the two markers of a page."""
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")

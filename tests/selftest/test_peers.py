@@ -40,8 +40,8 @@ def test_the_naive_program_is_measured_and_the_page_says_so(tmp_path: Path) -> N
     assert text.endswith("<!-- end: make peers -->\nafter\n")
     assert "old" not in text
     lies, honest = record["of"]["lie"], record["of"]["honest"]
-    assert f"| `naive` | - | 1 of 1 (of {lies}) | 0 of 1 (of {honest}) | 0 lies, 0 honest | 0 | 0 |" in text
-    assert f"0 of 1 (of {lies}) | 1 of 1 (of {honest}) | 1 lies, 0 honest | 0 | 0 | 3.0 |" in text
+    assert f"| `naive` | - | 1 of 1 (of {lies}) | 0 of 1 (of {honest}) | lies: 0, honest: 0 | 0 | 0 |" in text
+    assert f"0 of 1 (of {lies}) | 1 of 1 (of {honest}) | lies: 1, honest: 0 | 0 | 0 | 3.0 |" in text
     assert "- `gate`, `straight`: REFUSED" in text
     assert f"| `giro` | {versions['giro']} | not measured | | | | 1 | |" in text
     assert f"| `wringer` | {_version('wringer')} | not measured |" in text

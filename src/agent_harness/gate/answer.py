@@ -15,6 +15,7 @@ _HERE = (
     ("A session must not change", "A change must not touch"),
     ("this task", "the change"),
     ("tests of verified features", "older tests"),
+    ("The feature's tests", "The new tests"),
     ("before the feature was started", "before"),
     ("Feature test failed when harness ran it.", "The tests of the change fail."),
 )

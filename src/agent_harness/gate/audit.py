@@ -123,7 +123,7 @@ def _decided(git: Git, found: JsonObject, checks: tuple[str, ...], say: decision
         raise Refused("the receipt was exported from the records of a project, which lack terms of the gate")
     given, base, head = found["terms"], found["base"]["commit"], found["head"]["commit"]
     if receipt.clean(checks) != given["checks"]:
-        # a receipt is no reason to run a command: a person must have read it
+        # a receipt is not a reason to run a command: a person must have read the command
         hint = f"harness audit FILE --rerun{''.join(f' --check {quoted(each)}' for each in given['checks'])}"
         raise UsageError("a person named the commands: read them, and repeat exactly these with --check", hint=hint)
     say(f"Judging {head[:10]} after {base[:10]} again; files that may change: {', '.join(given['allow']) or 'none'}")

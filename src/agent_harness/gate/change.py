@@ -39,10 +39,13 @@ class GateChange:
     def touches_tests(self) -> bool:
         return any(is_test_file(path) or in_test_folder(path) or is_conftest(path) for path in self.paths)
 
-    def has_module(self, name: str) -> bool:
-        """Return True if a file or a folder of either commit has the name of the Python module."""
-        known = self.git.text("ls-tree", "-rt", "--name-only", "-z", self.head).split("\0")
-        return any(PurePosixPath(path).stem == name for path in (*known, *self.paths))
+    def modules(self, *commits: str) -> set[str]:
+        """Return the names of the Python modules, and of the folders, in the commits."""
+        listed = "\0".join(self.git.text("ls-tree", "-r", "-t", "-z", commit) for commit in commits)
+        rows = (each.partition("\t") for each in listed.split("\0"))
+        # a document of the same name does not make a module one of the repository
+        found = (path for about, _, path in rows if " tree " in about or path.endswith((".py", ".so", ".pyd")))
+        return {PurePosixPath(path).name.partition(".")[0] for path in found}
 
     @property
     def only_documents(self) -> bool:

@@ -176,7 +176,8 @@ def _cannot(decision: GateDecision) -> JsonObject | None:
     """Return the answer without a verdict if the installed packages do not fit the commits."""
     runs = [run for each in decision.judged for run in (each.verdict.proof, each.verdict.suite) if run]
     names = {name for run in runs if decision.state == REJECTED for name in MISSING.findall(run.output)}
-    foreign = sorted(name for name in names if not decision.change.has_module(name))
+    change = decision.change
+    foreign = sorted(names - change.modules(change.base, change.head)) if names else []
     return _without(NOT_INSTALLED, f"No module named {foreign[0]!r}") if foreign else None
 
 

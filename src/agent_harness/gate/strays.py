@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agent_harness.gate.change import GateChange
 from agent_harness.kernel import process
@@ -60,17 +60,10 @@ def strays(change: GateChange, command: str, allow: Collection[str]) -> list[Fin
 
 def _imports(change: GateChange) -> dict[str, str]:
     """Return the modules that changed files import and the repository does not contain, with a file for each."""
-    git = change.git
-    rows = (each.partition("\t") for each in git.text("ls-tree", "-r", "-t", "-z", change.head).split("\0"))
-    # a document of the same name does not make a module one of the repository
-    own = {
-        PurePosixPath(path).name.partition(".")[0]
-        for about, _, path in rows
-        if " tree " in about or path.endswith((".py", ".so", ".pyd"))
-    }
+    own = change.modules(change.head)
     found: dict[str, str] = {}
     for path in (each for each in change.paths if each.endswith(".py")):
-        tree = sources.parse(git.show(change.head, path))
+        tree = sources.parse(change.git.show(change.head, path))
         for node in ast.walk(tree) if tree else ():
             absolute = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else absolute
