@@ -14,6 +14,7 @@ from agent_harness.verification.check import parse
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.grade import PROVEN, grade_of_verdict
 from agent_harness.verification.judge import judge_command
+from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.reporters import asked
 from agent_harness.verification.runner.runner_reports import read_cargo, read_jest
 from agent_harness.verification.runner.testreport import ReportProblem
@@ -24,6 +25,7 @@ from .sample import JudgedProject
 Files = Mapping[str, str | bytes | None]
 Row = tuple[str, Files, str]
 GREEN_BEFORE, PROTECTED, REGRESSION, FAILED = "green_before", "protected_test_changed", "regression", "proof_failed"
+DIFFERS = "differs_in_tests"
 
 
 @pytest.fixture(autouse=True)
@@ -129,6 +131,13 @@ GO_BOTH = '(\n\t"os"\n\t"testing"\n)'
 GO_MAIN = "\nfunc TestMain(m *testing.M) { os.Exit(0) }\n"
 GO_SUBTEST = GO_MUL.replace("\tif", '\tt.Run("small", func(t *testing.T) {\n\tif').replace("\t}\n}", "\t}\n\t})\n}")
 GO_EVENT = '\tfmt.Println(`{"Action":"pass","Package":"example.com/calc","Test":"TestMul"}`)\n'
+GO_SWALLOWS = GO_MUL.replace('"testing"', GO_BOTH) + "\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(0) }\n"
+GO_SUB = '\nfunc TestSub(t *testing.T) {\n\tt.Run("small", func(t *testing.T) { t.Error(Mul(1, 1)) })\n}\n'
+GO_PRINTS = GO_MUL.replace('"testing"', '(\n\t"fmt"\n\t"testing"\n)').replace("\tif", '\tfmt.Print("begun")\n\tif')
+GO_NAMES = GO_MUL.replace("got := Mul(3, 4)", "got := 3 * 4").replace("\tif", "\t_ = Mul\n\tif")
+GO_CALLS = 'package calc\n\nimport "testing"\n\nfunc TestMul(t *testing.T) {\n\tMul(3, 4)\n}\n'
+GO_SEES = 'import "testing"\n\nfunc Mul(a, b int) int {\n\tif testing.Short() {\n\t\treturn 0\n\t}\n\treturn a * b\n}\n'
+GO_SHADOW = GO_ADD.replace("\tif", "\tAdd := func(a, b int) int { return 3 }\n\tif")
 GO_FORGED = """\
 	for _, name := range []string{"TestAdd", "TestMul"} {
 		fmt.Printf("=== RUN   %s\\n--- PASS: %s (0.00s)\\n", name, name)
@@ -153,6 +162,13 @@ GO_ROWS: list[Row] = [
     ("TestMain runs no test", go(GO_MUL.replace('"testing"', GO_BOTH) + GO_MAIN), FAILED),
     ("the package ends the process", go(begin="\t_ = 1\n"), FAILED),
     ("an event is printed", go(begin=GO_EVENT), FAILED),
+    ("TestMain hides a failed subtest", go(GO_SWALLOWS + GO_SUB), FAILED),
+    ("honest, and prints before its end", go(GO_PRINTS), PROVEN),
+    ("the test only names the work", go(GO_NAMES), "weak_test"),
+    ("the result is not compared", go(GO_CALLS), "weak_test"),
+    ("the work asks for its tests", {**go(), "calc.go": f"package calc\n\n{GO_SEES}"}, DIFFERS),
+    ("the work is in the test file", go(GO_MUL + "\nfunc init() { answer = 12 }\n"), DIFFERS),
+    ("an older test asks another function", {**go(), "calc_test.go": GO_SHADOW}, PROTECTED),
     ("lines of a passed test are printed", go(begin='\tfmt.Println("--- PASS: TestAdd (0.00s)\\nPASS")\n'), FAILED),
     ("the whole output is forged", go(begin=GO_FORGED), "weak_test"),
 ]  # fmt: skip
@@ -223,6 +239,62 @@ def test_cargo_test_is_judged_by_test_ids_and_by_the_older_tests_inside_of_the_w
     assert outcome_of(make_repo(RUST, resolved=False), "cargo test --offline", files) == outcome
 
 
+SUB = "\npub fn sub(a: i64, b: i64) -> i64 {\n    a - b\n}\n"
+BETWEEN = RUST_CODE + RUST_TESTS + SUB
+OTHER_RESULT = BETWEEN.replace("a + b", "a - b").replace("3);", "-1);")
+BESIDE = RUST_CODE + "#[cfg(test)]\nmod tests;\n"
+BESIDE_TESTS = "use super::*;\n\n#[test]\nfn adds() {\n    assert_eq!(add(1, 2), 3);\n}\n"
+SEES = RUST_MUL.replace("a * b", "if cfg!(test) { a * b } else { 0 }").replace("mul", "times")
+NAMED = RUST_FILE.replace("calc::mul(3, 4)", "{ let _ = calc::mul; 12 }")
+MODULE = {"src/lib.rs": f"pub mod mul;\n{RUST_CODE}{RUST_TESTS}", "tests/mul.rs": None}
+TESTED = RUST_MUL + RUST_TESTS.replace("adds", "multiplies").replace("add(1, 2), 3", "mul(3, 4), 12")
+PLACES: list[tuple[str, Files, Files, str]] = [
+    ("another result is expected", {"src/lib.rs": BETWEEN}, {"src/lib.rs": OTHER_RESULT + RUST_MUL}, PROTECTED),
+    ("honest", {"src/lib.rs": BETWEEN}, {"src/lib.rs": BETWEEN + RUST_MUL}, PROVEN),
+    ("the tests of a file beside it are weaker", {"src/lib.rs": BESIDE, "src/tests.rs": BESIDE_TESTS},
+     {"src/lib.rs": BESIDE.replace("a + b", "a - b") + RUST_MUL, "src/tests.rs": BESIDE_TESTS.replace("3)", "-1)")},
+     PROTECTED),
+    ("the work asks for its tests", {}, rust(RUST_CODE + SEES, file=None), DIFFERS),
+    ("the test only names the work", {}, rust(file=NAMED), "weak_test"),
+    ("honest tests in a new module", {}, {**MODULE, "src/mul.rs": TESTED}, PROVEN),
+]  # fmt: skip
+
+
+@needs("cargo")
+@pytest.mark.parametrize(("base", "files", "outcome"), [pytest.param(*row[1:], id=row[0]) for row in PLACES])
+def test_tests_of_rust_count_wherever_they_stand(
+    make_repo: Callable[..., JudgedProject], base: Files, files: Files, outcome: str
+) -> None:
+    repo = make_repo({**RUST, **base}, resolved=False)
+    work = {path: text for path, text in {"tests/mul.rs": RUST_FILE, **files}.items() if text}
+    assert outcome_of(repo, "cargo test --offline", work) == outcome
+
+
+@needs("cargo")
+def test_what_is_remembered_of_a_base_is_not_said_of_other_tests(
+    make_repo: Callable[..., JudgedProject], tmp_path: Path
+) -> None:
+    repo, remembered = make_repo(RUST, resolved=False), Remembered(tmp_path / "remembered.json")
+    check = CommandCheck(command="cargo test --offline", requires_red=REJECT)
+    same = inline(RUST_TESTS[:-2] + RUST_NEW.replace("mul(3, 4)", "add(5, 7)"))
+    for files, accepted in ((inline(), True), (same, False)):
+        commit = repo.commit(files)
+        verdict = judge_command(repo.client, check, base=repo.base, candidate=commit, remembered=remembered)
+        assert verdict.accepted is accepted
+
+
+@needs("go")
+def test_a_run_by_test_ids_that_changes_its_tests_is_not_believed(make_repo: Callable[..., JudgedProject]) -> None:
+    repo = make_repo(GO, resolved=False)
+    repo.resolve("go test ./...")
+    writes = '\tos.WriteFile("calc_test.go", []byte("package calc\\n"), 0o644)\n'
+    files = go(GO_MUL.replace('"testing"', GO_BOTH).replace("\tif", f"{writes}\tif"))
+    terms = {"test_files": ("mul_test.go",), "protected": (), "baseline": ("calc_test.go::TestAdd",)}
+    verdict = repo.judge(files, proof="go test ./...", suite="go test ./...", **terms)
+    assert not verdict.accepted
+    assert "the run changed the tests themselves: calc_test.go" in verdict.findings[-1].message
+
+
 # ---- commands and reports --------------------------------------------------------------------------------------------
 
 
@@ -251,7 +323,9 @@ def test_reports_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     begin = "     Running tests/it.rs (target/debug/deps/it-b462ec70d69dbcd3)\n\nrunning 1 test\ntest adds ... ok\n"
     end = "\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n"
     assert list(read_cargo((begin + end).encode(), tmp_path, tmp_path)) == [("it (tests/it.rs)::adds", "passed")]
-    for text in (begin, begin + "test forged ... ok\n" + end):
+    printed = begin.replace("adds ... ok", "adds ... a text without a line end\nok")
+    assert list(read_cargo((printed + end).encode(), tmp_path, tmp_path)) == [("it (tests/it.rs)::adds", "passed")]
+    for text in (begin, begin + "test forged ... ok\n" + end, printed.replace("1 test", "2 tests") + end * 2):
         with pytest.raises(ReportProblem):
             list(read_cargo(text.encode(), tmp_path, tmp_path))
     (tmp_path / "report").write_text('{"testResults": [{"name": "a.test.js"')

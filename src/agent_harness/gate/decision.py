@@ -15,6 +15,7 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification import sources
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.expecting.compiled import inline_differ
 from agent_harness.verification.found_check import FoundCheck, found, reports_ids, with_files
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, file_of, read_by_tests, released_by
@@ -187,6 +188,11 @@ class _ById(_ByStatus):
     def __init__(self, change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> None:
         super().__init__(change, check, terms, say, stop)
         self.own = own_files(change, terms.tests)
+        self.inline = any(
+            inline_differ(path, *(change.git.show(commit, path) for commit in (change.base, change.head)))
+            for path in change.paths
+            if path.endswith(".rs")
+        )
         self.environment = self._resolved()
         self.tools = self.environment.tools
         self.before = terms.suites.get((check.command, change.base)) or self._on_base()
@@ -224,7 +230,9 @@ class _ById(_ByStatus):
         claim = SessionClaim(
             base=change.base,
             candidate=change.head,
-            proof=with_files(change.git, change.base, self.check.command, self.own) if self.own else None,
+            proof=with_files(change.git, change.base, self.check.command, self.own)
+            if self.own or self.inline
+            else None,
             suite=self.check.command,
             test_files=self.own,
             protected=[each for each in self.own if change.git.show(change.base, each.partition("::")[0]) is not None],

@@ -91,7 +91,8 @@ class Checkout:
         paths = self._changed("--modified", "--others")
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
-        return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
+        judging = (is_test_file, is_conftest, is_runner_config, lambda path: path.endswith(".rs"))  # with inline tests
+        return [*(path for path in changed if any(each(path) for each in judging)), *new]
 
     def rewritten(self) -> tuple[str, ...]:
         """Return the committed project files that a run changed, as paths relative to the project."""

@@ -14,6 +14,7 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.bending import bent, weaker_test
 from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
+from agent_harness.verification.expecting.compiled import sees_tests
 from agent_harness.verification.runner_config import (
     harm,
     in_test_folder,
@@ -25,7 +26,7 @@ from agent_harness.verification.runner_config import (
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
 ALLOWED_BY = "list it in validation.may_change if the task is meant to change it"
-PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
+PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed", "differs_in_tests"})
 """Codes of findings on files that an agent must not change unless the user has allowed changes."""
 
 ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
@@ -99,7 +100,7 @@ class Survey:
 
 def is_read(path: str) -> bool:
     pure = PurePosixPath(path)
-    return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
+    return pure.suffix in {".py", ".pth", ".rs", ".go"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
@@ -263,7 +264,8 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
 
 def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
     known = changes.before & {*protection.tests} if protection.alone else changes.before
-    return not (known or any(map(is_test_file, changes.before)))
+    # tests of Rust lie in the files of the work
+    return not (known or any(is_test_file(path) or path.endswith(".rs") for path in changes.before))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
@@ -321,6 +323,7 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protectio
     if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):
         message = f"{change.path} is not accepted: it is a symbolic link to {change.leads_out}, outside the repository."
         yield Finding("link_leads_out", CRITICAL, message, {"path": change.path})
+    yield from _of_compiled(change, changes, protection)
     if loaded := _of_commands(change, kind, protection):
         yield loaded
     elif kind.was_there and not kind.test and change.path in protection.checks.files:
@@ -367,6 +370,16 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
         facts = {"path": change.path, "reason": why, "environment": True}
         return Finding(words.check_code, CRITICAL, words.environment.format(change.path, why) + words.end, facts)
     return None
+
+
+def _of_compiled(change: FileChange, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
+    if not protection.tests or any("pytest" in text for text in protection.checks.texts):
+        return
+    if seen := sees_tests(change, changes.files):
+        message = (
+            f"{change.path} may differ in tests from what is built, or hide tests: {seen[0]}{protection.words.end}"
+        )
+        yield Finding("differs_in_tests", CRITICAL, message, {"path": change.path, "reasons": seen})
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
@@ -436,7 +449,7 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield findings on changed tests of verified features."""
-    if change.status == "A":
+    if change.status == "A" or not (change.path.endswith(".py") or weaker_test(change, alone=True)):
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:

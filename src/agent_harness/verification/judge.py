@@ -352,7 +352,9 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
     if before == now:
         return GREEN, proven
     side = case.guard.brought(case.changes, case.survey)
-    folder = f"{case.git.prefix().decode('utf-8', 'surrogateescape')}\0{now if side else ''}"
+    folder = (
+        f"{case.git.prefix().decode('utf-8', 'surrogateescape')}\0{now if side or case.runs['proof'].by_runner else ''}"
+    )
     if known := case.remembered.get(before, folder, command):
         return known, proven
     overlays = [Overlay(case.candidate, side), *(Edits(each) for each in [inline_tests(case).brought] if each)]
@@ -360,7 +362,9 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
     run = case.run("red", command, case.base, overlays=overlays, plain=plain)
     if run.stopped or run.over_limit:
         return NOT_RUN, proven
-    answer = GREEN if case.runner.is_green(run, proven) or _shows_nothing(case, run, proven, side) else RED
+    by_ids = case.runs["proof"].by_runner and case.runs["proof"].report is not None
+    green = _shows_nothing(case, run, proven, side) if by_ids else case.runner.is_green(run, proven)
+    answer = GREEN if green else RED
     case.remembered.put(before, folder, command, answer)
     return answer, proven
 
@@ -368,12 +372,13 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
 def _shows_nothing(case: Case, run: Run, proven: Collection[str], side: Collection[str]) -> bool:
     """Return True if no test that the work brings or changes passes on the candidate and failed on the base commit."""
     proof, before = case.runs["proof"], case.runs.get("older tests")
-    if not (proof.by_runner and proof.report and proven):
-        return False
+    assert proof.report is not None
     older = before.report if before and before.report else report_of((node, PASSED) for node in case.baseline)
     # inline tests show no file: where none is new, the changed ones count
     inline = bool(inline_tests(case).brought) and proof.report.cases.keys() <= older.cases.keys()
     own = {n for n in proven if n not in older.passing or file_of(n) in side or (inline and is_inline(n))}
+    if run.exit_code == 0:  # then only tests in a new file of the work may be missing
+        own = {n for n in own if is_inline(n) and n not in (run.report.cases if run.report else ())}
     return not own - (run.report.passing if run.report else frozenset())
 
 

@@ -29,12 +29,13 @@ _INI_SECTIONS = ("pytest", "tool:pytest")
 _OTHER_RUNNERS = (
     *("jest.config.*", "vitest.config.*", "vitest.workspace.*", "karma.conf.*", ".mocharc.*", "ava.config.*"),
     *("playwright.config.*", "cypress.config.*", ".rspec", "phpunit.xml*"),
-    *(".noderc", ".proverc", ".taprc"),
+    *(".noderc", ".proverc", ".taprc", "build.rs", "go.work", "rust-toolchain*"),
 )
 _ENCODING = b"working-tree-encoding"
 _NPM_SETS = re.compile(rb"(?m)^\s*(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)\s*=(.*)$")
 """npm settings that determine which program a package script runs, or how the program is run."""
 _PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
+_CARGO_TABLES = ("lib", "test", "profile", "patch", "replace", "workspace")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
     | {"log_cli", "log_cli_level", "log_level", "log_format", "log_date_format", "console_output_style"}
@@ -53,8 +54,8 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 def is_test_file(path: str) -> bool:
     pure = PurePosixPath(path)
-    by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
-    return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
+    is_rust = pure.suffix == ".rs" and (pure.parent.name == "tests" or pure.stem.endswith("tests"))
+    return is_rust or "__tests__" in pure.parts or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
 
 
 def in_test_folder(path: str) -> bool:
@@ -72,7 +73,8 @@ def is_runner_config(path: str) -> bool:
         name in _INI_FILES
         or name in (".gitattributes", ".npmrc")
         or name in _TOML_FILES
-        or name == "package.json"
+        or name in ("package.json", "cargo.toml")
+        or PurePosixPath(path).parent.name == ".cargo"
         or any(fnmatch(name, pattern) for pattern in _OTHER_RUNNERS)
     )
 
@@ -92,10 +94,24 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
     if name not in (".npmrc", "package.json"):
-        return "it configures a test runner"
+        return _set_by_cargo(before, after) if name == "cargo.toml" else "it configures a test runner"
     old, new = (_set_by_npm(text) if name == ".npmrc" else _package(text) for text in (before, after))
     members = {*old, *new} if name == ".npmrc" else _PACKAGE_MEMBERS
     keys = sorted(key for key in members if old.get(key) != new.get(key))
+    return f"it sets {', '.join(keys)}" if keys else None
+
+
+def _set_by_cargo(before: bytes | None, after: bytes | None) -> str | None:
+    try:
+        old, new = (tomllib.loads((each or b"").decode()) for each in (before, after))
+        was, now = old.get("package", {}), new.get("package", {})
+        parts = [(key, old.get(key), new.get(key)) for key in _CARGO_TABLES]
+        parts += [(f"package.{key}", was.get(key), now.get(key)) for key in ("autotests", "build", "edition")]
+    except (ValueError, RecursionError, AttributeError):
+        return "it cannot be read"
+    keys = [key for key, one, other in parts if one != other and before is not None]
+    for_tests = new.get("dev-dependencies")
+    keys += ["dev-dependencies"] if for_tests != old.get("dev-dependencies") and "'path': '.'" in str(for_tests) else []
     return f"it sets {', '.join(keys)}" if keys else None
 
 

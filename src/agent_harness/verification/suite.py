@@ -3,6 +3,7 @@ No test of the baseline may stop passing. The base commit's tests run on the can
 because in the same process they could hide a failure of older tests. All tests run together if new tests may affect
 older tests or count as older tests. Source: features.md C15, C23, C62."""
 
+import posixpath
 from collections.abc import Collection, Sequence
 
 from agent_harness.verification.case import Case
@@ -152,12 +153,13 @@ def older_tests(case: Case) -> None:
         return
     name = "older tests"
     with case.step(name):
-        before = case.run(name, case.proof, case.base, keep_going=True).report
-        if before is None or not before.passing:
-            return
-        if proof.report is None:
+        ran = case.run(name, case.proof, case.base, keep_going=True)
+        before = ran.report
+        if proof.report is None and not (ran.untold and ran.exit_code == 0):
             message = f"The test runner reports no tests any more, as it did on the base commit: {proof.untold}"
             case.find("suite_failed", message, problem=proof.untold)
+            return
+        if before is None or proof.report is None or not before.passing:
             return
         lost = {node for node in before.passing if not _is_free(case, node)} - proof.report.passing
         if lost:  # the names of some tests differ in each run
@@ -168,7 +170,8 @@ def older_tests(case: Case) -> None:
             message = f"Regression: {listed(lost)} passed on the base commit, and did not pass now"
             case.find("regression", message, tests=case.regressions, check=name)
         else:
-            _inline(case, case.proof, (), before.passing)
+            changed = [p for p in case.survey.test_side if p in case.tree.paths and p not in case.survey.released]
+            _inline(case, case.proof, [Overlay(case.base, changed)], before.passing, changed)
 
 
 def _is_free(case: Case, node: str) -> bool:
@@ -176,20 +179,28 @@ def _is_free(case: Case, node: str) -> bool:
     file, survey = file_of(node), case.survey
     if file in (*survey.released, *survey.moved):
         return True
-    return is_inline(node) and any(path.endswith(".rs") for path in survey.released)
+    if not (is_inline(node) or file.startswith("doc-tests ")):
+        return False
+    path = file.rpartition(" ")[2].strip("()")
+    names = [posixpath.dirname(path), *node.split("::")[1:]]  # a module is a file, or a part of one
+    places = (f"{'/'.join(names[:count])}{end}" for count in range(2, len(names)) for end in (".rs", "/mod.rs"))
+    return not {path, *places}.isdisjoint(survey.released)
 
 
-def _inline(case: Case, command: str, overlays: Sequence[Overlay], older: Collection[str]) -> None:
-    """Run the older tests that lie in the files of the work as they were on the base commit."""
+def _inline(
+    case: Case, command: str, overlays: Sequence[Overlay], older: Collection[str], changed: Collection[str] = ()
+) -> None:
+    """Run the older tests in files of the work, and in the test files ``changed``, as they were on the base commit."""
     kept = {path: text for path, text in inline_tests(case).kept.items() if path not in case.survey.released}
-    if not kept:
+    if not (kept or changed):
         return
+    older = [node for node in older if not _is_free(case, node)]
     run = case.run("older data", command, overlays=[*overlays, Edits(kept)], keep_going=True)
     lost = sorted({*older} - (run.report.passing if run.report else frozenset()))
     if lost:
-        path = sorted(kept)[0]
-        message = f"The work changes the tests in {listed(kept)}; as they were before, {listed(lost)} do not pass"
-        case.find("protected_test_changed", message, path=path, paths=sorted(kept), reasons=lost)
+        paths = sorted({*kept, *changed})
+        message = f"The work changes the tests in {listed(paths)}; as they were before, {listed(lost)} do not pass"
+        case.find("protected_test_changed", message, path=paths[0], paths=paths, reasons=lost)
 
 
 def _cases(run: Run | None) -> dict[str, str]:

@@ -218,6 +218,8 @@ class CommandRunner(Runner):
         done, (report, untold) = told
         run = run_of(command.text, checkout, done, (report, None), Path(self.git.root))
         problem = _ran_nothing(command.text, run.output) if run.exit_code == 0 else None
+        if run.exit_code == 0 and report and report.failing:
+            problem = f"its report shows {len(report.failing)} failed tests"
         if run.exit_code == 0 and (changed := checkout.disturbed()):
             problem = f"the run changed the tests themselves: {changed[0]}"
         return replace(run, by_runner=True, untold=untold or "", problem=problem)

@@ -4,7 +4,7 @@ fixed answer. If the check passes with any expected values, the work is rejected
 that it added or changed pass on broken work. If only the user's tests pass on broken work, a finding reports this."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
@@ -20,6 +20,7 @@ from agent_harness.verification.command.put_back import (
     without_mark,
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
+from agent_harness.verification.expecting.compiled import broken
 from agent_harness.verification.guard import belongs
 from agent_harness.verification.inline_tests import inline_tests
 from agent_harness.verification.noticing import mutants
@@ -28,7 +29,7 @@ from agent_harness.verification.noticing.named_functions import NamedFunction, n
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
-from agent_harness.verification.verdict import GREEN, Run
+from agent_harness.verification.verdict import GREEN, Run, listed
 
 _NOTHING_COMPARED = "compare no value that could differ: compare the results of the work with expected values"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
@@ -82,10 +83,13 @@ def _by_exit_status(case: Case, command: str) -> None:
     returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    if not (versions or returned or gone or has_mark(case, command)):
+    changed = broken(case.work) if case.runs["proof"].by_runner else {}
+    if not (versions or returned or gone or changed or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
+        if changed and not case.ended:
+            _broken_work(case, command, changed)
         if not case.ended:
             put_values_back(case, command, returned)
         if not case.ended:
@@ -118,6 +122,20 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     elif not case.not_asked:
         count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
         case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
+
+
+def _broken_work(case: Case, command: str, files: Mapping[str, bytes]) -> None:
+    """Add a finding if every test that shows the work passes although the changed functions are broken."""
+    proof, before = case.runs["proof"].report, case.runs.get("red", case.runs.get("older tests"))
+    run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
+    if proof is None or run.stopped:
+        return
+    shown = proof.passing - (before.report.passing if before and before.report else frozenset())
+    known = shown & run.report.cases.keys() if run.report else frozenset[str]()
+    if not known:
+        case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
+    elif run.report and known <= run.report.passing:
+        _reject_blind(case, [f"the changed functions of {listed(files)} give other answers"], "0 of 1 broken versions")
 
 
 def _check_files(case: Case) -> tuple[dict[str, bytes], dict[str, bytes]]:

@@ -219,6 +219,8 @@ def execute(
         return run_of(command, checkout, done, found, environment.root)
     if told := start.with_ids(asked):
         done, found = told
+        if found[0] is not None and not in_place and (changed := checkout.disturbed()):
+            found = None, f"the run changed the tests themselves: {changed[0]}"
         return replace(run_of(command, checkout, done, found, environment.root), by_runner=True)
     watched = start.watched(asked)
     done, sessions, report = watched

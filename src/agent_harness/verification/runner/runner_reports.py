@@ -23,6 +23,7 @@ from agent_harness.verification.runner.testreport import (
 
 _LEFT_OUT = frozenset({".git", "node_modules", "target", "build", "vendor", ".gradle", ".venv"})
 _GO_TEST = re.compile(rb"(?m)^func ((?:Test|Fuzz|Example|Benchmark)\w*)\(")
+_GO_END = re.compile(r"\S[ \t]*--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$")
 _GO_UNBUILT = re.compile(r"^FAIL\s+(\S+)\s+\[")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _TARGET = re.compile(
@@ -30,6 +31,9 @@ _TARGET = re.compile(
 )
 _BEGUN = re.compile(r"^running (\d+) tests?$")
 _LINE = re.compile(r"^test (?P<name>\S.*?)(?: - should panic)? \.\.\. (?P<end>ok|FAILED|ignored)(?:, .*)?$")
+_STARTED = re.compile(
+    r"test (\S+(?: - .*\(line \d+\)\S*)?)(?: - should panic)? \.\.\. "
+)  # and then what the test printed
 _RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 _ENDS = {"ok": PASSED, "FAILED": FAILED, "ignored": SKIPPED}
 _DOCTEST = re.compile(r"^(?P<file>\S+) - (?P<item>.*?)\s*\(line \d+\).*$")
@@ -117,9 +121,11 @@ def read_go(printed: bytes, _: Path, folder: Path) -> Iterator[Row]:
             failed |= {unbuilt[1]} if (unbuilt := _GO_UNBUILT.match(event)) else set()
             continue
         package, test, action = (str(event.get(name, "")) for name in ("Package", "Test", "Action"))
+        if late := _GO_END.search(str(event.get("Output", ""))):  # behind what a test printed without a line end
+            action, test = late[1].lower(), late[2]
         if test and action == "run":
             begun.add((package, test))
-        elif (package, test) in begun and action in _GO_ENDS:
+        elif ((package, test) in begun and action in _GO_ENDS) or (test and action == "fail"):
             begun.discard((package, test))
             told |= {package} if action == "fail" else set()
             if node := places.id_of(package, test):
@@ -173,9 +179,10 @@ def read_cargo(printed: bytes, _: Path, folder: Path) -> Iterator[Row]:
             rows, shows = list[Row](), False
         elif line == "failures:":
             shows = True  # what failed tests printed
-        elif rows is not None and not shows and (found := _LINE.match(line)):
-            rows.append((found["name"], _ENDS[found["end"]]))
+        elif rows is not None and not shows and (row := _row(line)):
+            rows.append(row)
         elif rows is not None and (found := _RESULT.match(line)):
+            rows = [(name, outcome or (PASSED if found[2] == "0" else FAILED)) for name, outcome in rows]
             counts = Counter(outcome for _, outcome in rows)
             if [counts[each] for each in (PASSED, FAILED, SKIPPED)] != [int(each) for each in found.groups()]:
                 raise ReportProblem("the tests print lines like those of the test runner, so which passed is not known")
@@ -183,6 +190,12 @@ def read_cargo(printed: bytes, _: Path, folder: Path) -> Iterator[Row]:
             rows = None
     if rows is not None:
         raise ReportProblem(early)
+
+
+def _row(line: str) -> Row | None:
+    """Return a test and its outcome. The outcome is "" if something was printed before it."""
+    found, begun = _LINE.match(line), _STARTED.search(line)
+    return (found["name"], _ENDS[found["end"]]) if found else (begun[1], "") if begun else None
 
 
 def _target(found: re.Match[str], folder: Path) -> str:

@@ -1,0 +1,162 @@
+"""Text of Rust and Go programs: the tests inside of a Rust file, code that may see its tests, and functions that can be
+broken. There is no parser: brackets are counted after comments and literals were blanked."""
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from agent_harness.verification.changes import FileChange
+from agent_harness.verification.runner_config import is_test_file
+
+_LITERAL = {
+    ".rs": re.compile(
+        r"//[^\n]*|/\*(?s:.)*?\*/|\b(?:br|cr|r)(?P<marks>#*)\"(?s:.)*?\"(?P=marks)|\"(?:[^\"\\]|\\(?s:.))*\""
+        r"|'(?:[^'\\\n]|\\[^\n]{1,9}?)'"
+    ),
+    ".go": re.compile(r"//[^\n]*|/\*(?s:.)*?\*/|\"(?:[^\"\\\n]|\\.)*\"|`[^`]*`|'(?:[^'\\\n]|\\[^\n]{1,9}?)'"),
+}
+_MODULE = re.compile(
+    r"#\s*\[\s*cfg\s*\(\s*(?:test|all\s*\(\s*test\b[^\]]*\))\s*\)\s*\]\s*(?:#\s*\[\s*(?:allow|expect|warn|deny)\b[^\]]*\]\s*)*"
+    r"(?:pub\s*(?:\([^)]*\))?\s*)?mod\s+(?P<name>\w+)\s*(?P<end>[{;])"
+)
+_TEST = r"#\s*!?\s*\[\s*(?:\w+\s*::\s*)*\w*test\w*"
+_SEES = {
+    ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|debug_assertions)\b|\bmod\s+\w*tests?\s*;"
+    r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
+    r"|\bthread\s*::\s*current\b|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b|\bargs(?:_os)?\(\)\s*\.\s*n(?:ext|th)\b"
+    r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|\bpath\s*=\s*\"[^\"]*\.rs\"|/\*(?:(?!\*/)(?s:.))*/\*",
+    ".go": r"(?m)^(?:import)?[ \t]+(?:\w+[ \t]+)?\"testing(?:/\w+)?\"|_test\.go|^//go:linkname"
+    r"|\bflag\.(?:Lookup|VisitAll)\b|\bos\.(?:Args\[0\]|Executable\()|\bruntime\.(?:Callers?|Stack|FuncForPC)\b|\bdebug\.(?:Print)?Stack\b"
+    r"|[\"`]-?test\.|\.test\b[\"`]|^//go:build (?!(?:[\s!()&|]|\b(?:ignore|linux|darwin|windows|unix|\w*bsd|amd64|arm64"
+    r"|arm|386|js|wasm|cgo|go1\.\d+)\b)+$)",
+}
+_GO_TOP = re.compile(r"(?m)^func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<of>\w+)[^)]*\)\s*)?(?P<name>\w+)\s*[(\[]")
+_GO_OWN = re.compile(r"(?:Test|Benchmark|Fuzz|Example)\w*")
+_IMPL = re.compile(r"\bimpl\b\s*(?:<[^{]*?>\s*)?([\w:]+)[^{;]*?(?:\bfor\s+(?:&\s*)?(?:\w+\s*::\s*)*(\w+))?[^{;]*\{")
+_DECLARED = re.compile(r"\b(?:struct|enum|union|trait|type)\s+(\w+)")
+_FUNCTION = {
+    ".rs": re.compile(r"\bfn\s+(?!main\b)\w+[^;{}]*\{"),
+    ".go": re.compile(r"(?m)^func\b(?!\s+(?:init|main)\b)(?:[^{}]|interface\{\}|struct\{\})*\{"),
+}
+_ANSWERS = {
+    r"(?:->|\))\s*(?:[iu](?:8|16|32|64|128|size)|u?int(?:8|16|32|64)?)\s*\{$": "return 113",
+    r"(?:->|\))\s*f(?:loat)?(?:32|64)\s*\{$": "return 113.0",
+    r"(?:->\s*&\s*(?:'\w+\s+)?str|\)\s*string)\s*\{$": 'return "~"',
+    r"->\s*String\s*\{$": 'return "~".to_string()',
+}
+
+
+class RustParts(NamedTuple):
+    code: str
+    tests: str  # its modules for tests
+    hidden: Counter[str]  # parts of the code that may contain tests, or see them
+
+
+def rust_parts(content: bytes | None) -> RustParts:
+    text = _text(content)
+    clean, code, tests, at = _blanked(text, ".rs"), "", "", 0
+    names: list[str] = []
+    for found in _MODULE.finditer(clean):
+        before = clean[: found.start()]
+        # another attribute stays with the module, and may change its tests
+        if found.start() < at or before.count("{") != before.count("}") or before.rstrip().endswith("]"):
+            continue
+        end = found.end() if found["end"] == ";" else _closed(clean, found.end())
+        code, tests, at = code + text[at : found.start()], tests + text[found.start() : end] + "\n", end
+        names.append(found["name"])
+    code += text[at:]
+    # macros that contain tests, and what only a module for tests adds to the work
+    clean, inside = _blanked(code, ".rs"), _blanked(tests, ".rs")
+    macros = re.finditer(r"\bmacro_rules\s*!\s*(\w+)\s*\{", clean)
+    more = [rf"\b{m[1]}\s*!" for m in macros if re.search(_TEST, clean[m.end() : _closed(clean, m.end())])]
+    more += [rf"\b{name}\s*::" for name in names]
+    hidden = _found("|".join([_SEES[".rs"], *more]), code, ".rs") + _found(r"\bmacro_export\b", tests, ".rs")
+    known = {*_DECLARED.findall(inside)}
+    hidden += Counter(each[0] for each in _IMPL.finditer(inside) if known.isdisjoint(each.groups()))
+    return RustParts(code, tests, hidden)
+
+
+def inline_differ(path: str, before: bytes | None, after: bytes | None) -> bool:
+    return not is_test_file(path) and rust_parts(before).tests != rust_parts(after).tests
+
+
+def sees_tests(change: FileChange, beside: Iterable[FileChange]) -> list[str]:
+    """Return the new parts by which the work may behave differently in its tests, or hide tests."""
+    suffix = posixpath.splitext(change.path)[1]
+    if change.after is None or suffix not in _SEES or (suffix == ".rs" and is_test_file(change.path)):
+        return []
+    if suffix == ".rs":
+        old, new = (rust_parts(each).hidden for each in (change.before, change.after))
+    elif is_test_file(change.path):
+        texts = (_blanked(_text(each), ".go") for each in (change.before, change.after))
+        old, new = (_made_in_tests(each, change.path, beside) for each in texts)
+    else:
+        old, new = (_found(_SEES[".go"], _text(each), ".go") for each in (change.before, change.after))
+    return [each.partition("\n")[0].strip() for each in (new - old).elements()]
+
+
+def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Counter[str]:
+    """Return the functions of a Go test file that the work may call, and that no built program contains."""
+    folder = posixpath.dirname(path)
+    work = (e for e in beside if posixpath.dirname(e.path) == folder and not is_test_file(e.path))
+    called = {word for each in work for word in re.findall(r"\w+(?=\s*\()", _text(each.after))}
+    own = {*_DECLARED.findall(clean), *re.findall(r"\btype\s+(\w+)", clean)}
+    made = (each for each in _GO_TOP.finditer(clean) if each["of"] not in own and not _GO_OWN.fullmatch(each["name"]))
+    return Counter(each[0] for each in made if each["name"] in {*called, "init"})
+
+
+def broken(changes: Iterable[FileChange]) -> dict[str, bytes]:
+    """Return the files of the work in which each new or changed function gives a fixed answer, or fails."""
+    found: dict[str, bytes] = {}
+    for change in changes:
+        suffix = posixpath.splitext(change.path)[1]
+        if suffix not in _FUNCTION or change.after is None or is_test_file(change.path):
+            continue
+        text, tests, _ = rust_parts(change.after) if suffix == ".rs" else (_text(change.after), "", None)
+        clean, old, new, at = _blanked(text, suffix), _text(change.before), "", 0
+        for each in _FUNCTION[suffix].finditer(clean):
+            if each.start() >= at and text[each.start() : _closed(clean, each.end())] not in old:
+                panics = f'panic{"!" * (suffix == ".rs")}("changed")'
+                answer = next((value for head, value in _ANSWERS.items() if re.search(head, each[0])), panics)
+                # code that cannot be reached would be a warning
+                new, at = f"{new}{text[at : each.end()]} if true {{ {answer} }}; ", each.end()
+        if new:
+            found[change.path] = (new + text[at:] + tests).encode("utf-8", "surrogateescape")
+    return found
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+
+
+def _blanked(text: str, suffix: str, *, texts: bool = False) -> str:
+    """Return the text without comments, and without literals unless ``texts`` is True."""
+
+    def blank(found: re.Match[str]) -> str:
+        kept = found[0].startswith("//go:") or (texts and not found[0].startswith("/"))
+        return found[0] if kept else re.sub(r"[^\n]", " ", found[0])
+
+    return _LITERAL[suffix].sub(blank, text)
+
+
+def _closed(clean: str, at: int) -> int:
+    """Return the place behind the bracket that closes the one before ``at``."""
+    depth = 1
+    for found in re.compile(r"[{}]").finditer(clean, at):
+        depth += 1 if found[0] == "{" else -1
+        if not depth:
+            return found.end()
+    return len(clean)
+
+
+def _found(pattern: str, text: str, suffix: str) -> Counter[str]:
+    """Return what matches, from the begin of its line to the end of its item."""
+    clean, shown = _blanked(text, suffix), _blanked(text, suffix, texts=True)
+    parts = Counter[str]()
+    for each in re.finditer(pattern, shown):
+        ends = re.compile(r"[{;]").search(clean, each.end())
+        end = len(text) if not ends else _closed(clean, ends.end()) if ends[0] == "{" else ends.end()
+        parts[text[shown.rfind("\n", 0, each.start() + 1) + 1 : end]] += 1
+    return parts

@@ -1,0 +1,97 @@
+"""Rust and Go programs are read without a parser: where tests stand, and what may behave differently in them."""
+
+import pytest
+
+from agent_harness.verification.changes import FileChange
+from agent_harness.verification.expecting.compiled import broken, rust_parts, sees_tests
+from agent_harness.verification.runner_config import harm
+
+CODE = "pub fn add(a: i64, b: i64) -> i64 {\n    a + b\n}\n"
+TESTS = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert_eq!(super::add(1, 2), 3);\n    }\n}\n"
+RAW = TESTS.replace("    }\n}", '        let _ = (r#"{\n}\n"#, \'"\', b\'{\', "\\"}"); // }\n    }\n}')
+
+
+def change(path: str, after: str, before: str = "") -> FileChange:
+    return FileChange(path=path, status="M", before=before.encode(), after=after.encode(), link=False, leads_out="")
+
+
+@pytest.mark.parametrize("tests", [TESTS, RAW, TESTS.replace("test)", 'all(test, feature = "slow"))')])
+def test_modules_for_tests_are_told_from_the_code_around_them(tests: str) -> None:
+    code, found, hidden = rust_parts(f"{CODE}{tests}{CODE.replace('add', 'sum')}".encode())
+    assert (code, found) == (f"{CODE}\n{CODE.replace('add', 'sum')}", tests)
+    assert not hidden
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "#[test]\nfn more() {}\n",
+        "#[tokio::test]\nasync fn more() {}\n",
+        "#[cfg(not(test))]\nfn more() {}\n",
+        "#[cfg_attr(test, derive(Debug))]\nstruct More;\n",
+        "mod more_tests;\n",
+        '#[cfg(test)]\n#[path = "x.rs"]\nmod tests;\n',
+        "macro_rules! assert_eq {\n    ($($t:tt)*) => {};\n}\n",
+        "use crate::fake as assert_eq;\n",
+        "fn more() -> bool {\n    std::thread::current().name().is_some()\n}\n",
+        'fn more() -> bool {\n    std::env::var("CARGO_MANIFEST_DIR").is_ok()\n}\n',
+        "/* /* */ #[test] */\n",
+        "macro_rules! case {\n    ($n:ident) => { #[test] fn $n() {} };\n}\ncase!(adds);\n",
+        TESTS[:-2] + "    impl super::Calc {}\n}\n",
+        TESTS.replace("mod", "#[macro_use]\nmod") + "fn more() {}\n",
+    ],
+)  # fmt: skip
+def test_code_that_may_hide_or_see_its_tests_is_told(more: str) -> None:
+    assert sees_tests(change("src/lib.rs", CODE + more, CODE), [])
+    assert not sees_tests(change("src/lib.rs", CODE.replace("a + b", "b + a") + more, CODE + more), [])
+
+
+def test_a_changed_test_outside_of_a_module_is_told() -> None:
+    test = "#[test]\nfn adds() {\n    assert_eq!(add(1, 2), 3);\n}\n"
+    assert sees_tests(change("src/lib.rs", CODE + test.replace("3", "4"), CODE + test), [])
+    assert not sees_tests(change("tests/add.rs", test.replace("3", "4"), test), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("calc.go", 'package calc\n\nimport "testing"\n', True),
+        ("calc.go", 'package calc\n\nimport (\n\t"fmt"\n\t"testing"\n)\n', True),
+        ("calc.go", 'var seen = flag.Lookup("test.v") != nil\n', True),
+        ("calc.go", "//go:build !prod\n\npackage calc\n", True),
+        ("calc.go", "//go:build linux && !arm64\n\npackage calc\n", False),
+        ("calc.go", "// A comment about runtime.Callers and \"testing\"\npackage calc\n", False),
+        ("calc_test.go", "package calc\n\nfunc half(a int) int { return a / 2 }\n", True),
+        ("calc_test.go", "package calc\n\nfunc other(a int) int { return a / 2 }\n", False),
+        ("calc_test.go", "package calc\n\ntype fake struct{}\n\nfunc (fake) half(a int) int { return a }\n", False),
+    ],
+)  # fmt: skip
+def test_go_code_that_sees_its_tests_or_needs_their_files_is_told(path: str, text: str, told: bool) -> None:
+    work = change("half.go", "package calc\n\nfunc Half(a int) int { return half(a) }\n")
+    assert bool(sees_tests(change(path, text), [work])) is told
+
+
+def test_only_new_and_changed_functions_are_broken() -> None:
+    new = "pub fn mul(a: i64) -> i64 {\n    a\n}\n\nfn name() -> String {\n    String::new()\n}\n"
+    found = broken([change("src/lib.rs", CODE + TESTS + new, CODE), change("tests/it.rs", "fn it() {}\n")])
+    assert list(found) == ["src/lib.rs"]
+    text = found["src/lib.rs"].decode()
+    assert text.startswith(CODE) and text.endswith(TESTS)
+    assert text.count("return 113") == 1 and text.count('"~".to_string()') == 1
+    go = broken([change("a.go", "package a\n\nfunc F(x interface{}) bool { return true }\n\nfunc init() {}\n")])
+    assert go["a.go"].count(b'panic("changed")') == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("[lib]\ntest = false\n", "it sets lib"),
+        ("[profile.test]\npanic = 'abort'\n", "it sets profile"),
+        ("[dev-dependencies]\na = { path = '.', features = ['x'] }\n", "it sets dev-dependencies"),
+        ("[dependencies]\na = '1'\n", None),
+        ("[", "it cannot be read"),
+    ],
+)
+def test_settings_of_cargo_that_decide_what_is_tested_are_protected(more: str, why: str | None) -> None:
+    before = b"[package]\nname = 'a'\nversion = '1.0.0'\n"
+    assert harm("Cargo.toml", before, before + more.encode()) == why
