@@ -12,7 +12,7 @@ import pytest
 
 from agent_harness.verification.check import parse
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.grade import PROVEN, grade_of_verdict
+from agent_harness.verification.grade import CHECKED, PROVEN, grade_of_verdict
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.reporters import asked
@@ -92,6 +92,7 @@ JS_ROWS: list[Row] = [
     ("honest suite", js(test=JS_BEGIN + JS_SUITE), PROVEN),
     ("honest with a helper", js(test=JS_MUL.replace("calc.mul(3", "mul(3") + JS_HELPER), PROVEN),
     ("no value is compared", js(test=JS_MUL.replace("strictEqual(calc.mul(3, 4), 12)", "ok(true)")), GREEN_BEFORE),
+    ("the result is not compared", js(test=JS_MUL.replace("strictEqual(calc.mul(3, 4), 12)", "ok(calc.mul)")), CHECKED),
     ("the test is empty", js(test=JS_BEGIN + "test('multiplies', () => {});\n"), GREEN_BEFORE),
     ("the test is skipped", js(test=JS_MUL.replace("test('", "test.skip('")), GREEN_BEFORE),
     ("the test is to do", js(test=JS_MUL.replace("test('", "test.todo('")), GREEN_BEFORE),

@@ -90,6 +90,8 @@ def _by_exit_status(case: Case, command: str) -> None:
         _other_expectations(case, versions)
         if changed and not case.ended:
             _broken_work(case, command, changed)
+        if case.noticed and case.runs["proof"].by_runner and not case.ended:
+            _own_values(case, command)
         if not case.ended:
             put_values_back(case, command, returned)
         if not case.ended:
@@ -122,6 +124,14 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     elif not case.not_asked:
         count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
         case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
+
+
+def _own_values(case: Case, command: str) -> None:
+    """Grade the work as "checked" if only tests that it did not change notice other values."""
+    changed, files = {change.path for change in case.changes.files}, _check_files(case)[0]
+    own = {path: content for path, content in files.items() if path in changed}
+    if own and len(own) < len(files) and not _asked(case, with_other_values(command, own), to_first=True)[0]:
+        case.noticed, case.not_asked = False, "its own tests notice no changed value"
 
 
 def _broken_work(case: Case, command: str, files: Mapping[str, bytes]) -> None:
