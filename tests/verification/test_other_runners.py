@@ -326,7 +326,7 @@ def test_reports_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     assert list(read_cargo((begin + end).encode(), tmp_path, tmp_path)) == [("it (tests/it.rs)::adds", "passed")]
     printed = begin.replace("adds ... ok", "adds ... a text without a line end\nok")
     assert list(read_cargo((printed + end).encode(), tmp_path, tmp_path)) == [("it (tests/it.rs)::adds", "passed")]
-    for text in (begin, begin + "test forged ... ok\n" + end, printed.replace("1 test", "2 tests") + end * 2):
+    for text in (begin, begin + "test forged ... ok\n" + end, printed + end.replace("1 passed", "2 passed")):
         with pytest.raises(ReportProblem):
             list(read_cargo(text.encode(), tmp_path, tmp_path))
     (tmp_path / "report").write_text('{"testResults": [{"name": "a.test.js"')
