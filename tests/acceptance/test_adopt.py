@@ -150,7 +150,8 @@ def test_another_runner_than_pytest_is_named_by_a_person(bare: CalcProject) -> N
     head = bare.head
     refused = bare.harness("init", "--adopt", "--check", "python run.py")
     assert refused.code == 4, refused.text
-    assert "Known here are pytest, and every runner that writes JUnit XML to {report}" in refused.err
+    assert "Known here are pytest, `node --test`, vitest, jest, `go test`" in refused.err
+    assert "and every runner that writes JUnit XML to {report}, such as" in refused.err
     assert "Nothing was committed, and no file was changed." in refused.err
     assert (bare.head, bare.changes()) == (head, [])
     runner = "testing:\n  full: python run.py {report}\n  feature: python run.py {report} {test_file}\n"

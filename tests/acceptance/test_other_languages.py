@@ -10,7 +10,10 @@ import pytest
 from .calc import CalcProject
 from .script import claim, commit, say, sh, turn, write
 
-"""Whether the judge gets test ids from runners that write no JUnit XML themselves."""
+
+@pytest.fixture(autouse=True)
+def normal_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_VERIFICATION__TRUST", "normal")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Each row is a name, the files that the work changes, and what follows: a grade, 
 import os
 import pwd
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from agent_harness.verification.grade import CHECKED, PROVEN, grade_of_verdict
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.reporters import asked
-from agent_harness.verification.runner.runner_reports import read_cargo, read_jest
+from agent_harness.verification.runner.runner_reports import read_cargo, read_folders, read_jest
 from agent_harness.verification.runner.testreport import ReportProblem
 from agent_harness.verification.verdict import CRITICAL, REJECT
 
@@ -110,6 +111,13 @@ def test_a_script_of_npm_that_starts_node_is_judged_by_test_ids(
     make_repo: Callable[..., JudgedProject], files: Files, outcome: str
 ) -> None:
     assert outcome_of(make_repo(JS, resolved=False), "npm test", files) == outcome
+
+
+@needs("node")
+def test_the_options_of_node_that_a_command_sets_stay(make_repo: Callable[..., JudgedProject]) -> None:
+    needs_setup = {path: str(JS[path]).replace("add(1, 2)", "add(ONE, 2)") for path in JS}
+    repo = make_repo({**needs_setup, "setup.js": "global.ONE = 1;\n"}, resolved=False)
+    assert outcome_of(repo, "NODE_OPTIONS='--require ./setup.js --test-reporter=dot' node --test", js()) == PROVEN
 
 
 # ---- Go --------------------------------------------------------------------------------------------------------------
@@ -294,6 +302,72 @@ def test_a_run_by_test_ids_that_changes_its_tests_is_not_believed(make_repo: Cal
     verdict = repo.judge(files, proof="go test ./...", suite="go test ./...", **terms)
     assert not verdict.accepted
     assert "the run changed the tests themselves: calc_test.go" in verdict.findings[-1].message
+
+
+# ---- Java ------------------------------------------------------------------------------------------------------------
+
+MVNW = """\
+#!/bin/sh
+# Stands in for Maven: a test passes if a line of its module's Calc.java is the line that the test asks for.
+status=0
+for module in core web; do
+  [ -d "$module/src/test" ] || continue
+  mkdir -p "$module/target/surefire-reports"
+  for test in "$module"/src/test/java/calc/*Test.java; do
+    name=$(basename "$test" .java)
+    asks=$(sed -n 's/.*asks: //p' "$test")
+    [ -n "$asks" ] || continue
+    end=; grep -qxF "$asks" "$module/src/main/java/calc/Calc.java" || { end='<failure/>'; status=1; }
+    echo "<testsuite><testcase classname='calc.$name' name='run'>$end</testcase></testsuite>" \
+      > "$module/target/surefire-reports/TEST-calc.$name.xml"
+  done
+done
+exit $status
+"""
+JAVA_MAIN, JAVA_TESTS = "web/src/main/java/calc", "web/src/test/java/calc"
+JAVA_REPORTS = "web/target/surefire-reports"
+JAVA: Files = {
+    "core/src/main/java/calc/Calc.java": "add\n",
+    "core/src/test/java/calc/AddTest.java": "// asks: add\n",
+    f"{JAVA_MAIN}/Calc.java": "add\n",
+    f"{JAVA_TESTS}/AddTest.java": "// asks: add\n",
+}
+JAVA_DONE: Files = {f"{JAVA_MAIN}/Calc.java": "add\nmul\n", f"{JAVA_TESTS}/MulTest.java": "// asks: mul\n"}
+JAVA_XML = "<testsuite><testcase classname='calc.MulTest' name='run'/></testsuite>"
+JAVA_ROWS: list[Row] = [
+    ("honest", JAVA_DONE, CHECKED),
+    ("the test is empty", {**JAVA_DONE, f"{JAVA_TESTS}/MulTest.java": "// nothing\n"}, GREEN_BEFORE),
+    (
+        "the report is committed",
+        {**JAVA_DONE, f"{JAVA_TESTS}/MulTest.java": "//\n", f"{JAVA_REPORTS}/TEST-calc.MulTest.xml": JAVA_XML},
+        GREEN_BEFORE,
+    ),
+    ("the older test is gone", {**JAVA_DONE, f"{JAVA_TESTS}/AddTest.java": None}, PROTECTED),
+]  # fmt: skip
+
+
+@rows(JAVA_ROWS)
+def test_reports_of_maven_and_gradle_count_if_this_run_wrote_them(
+    make_repo: Callable[..., JudgedProject], files: Files, outcome: str
+) -> None:
+    repo = make_repo(JAVA, resolved=False)
+    repo.put({"mvnw": MVNW})
+    (repo.root / "mvnw").chmod(0o755)
+    repo.base = repo.commit({"README.md": "calc\n"})
+    assert outcome_of(repo, "./mvnw test", files) == outcome
+
+
+def test_a_folder_with_only_an_older_report_is_no_result(tmp_path: Path) -> None:
+    old = tmp_path / JAVA_REPORTS / "TEST-calc.MulTest.xml"
+    old.parent.mkdir(parents=True)
+    old.write_text(JAVA_XML)
+    report = Path(tempfile.mkdtemp(dir=tmp_path), "report.xml")
+    with pytest.raises(ReportProblem, match="where an older one is"):
+        list(read_folders(b"", report, tmp_path))
+    new = old.with_name("TEST-calc.AddTest.xml")
+    while not new.exists() or new.stat().st_ctime_ns <= report.parent.stat().st_ctime_ns:
+        new.write_text(JAVA_XML.replace("Mul", "Add"))
+    assert list(read_folders(b"", report, tmp_path)) == [("calc.AddTest::run", "passed")]
 
 
 # ---- commands and reports --------------------------------------------------------------------------------------------

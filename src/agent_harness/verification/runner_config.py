@@ -19,7 +19,8 @@ from agent_harness.verification.changes import CandidateChanges, FileChange
 TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "t"})
 _TEST_NAMES = (
     *("test_*.py", "*_test.py", "*.test.[cm]?[jt]s*", "*.test.[jt]s*", "*.spec.[jt]s*", "*_test.go", "*_spec.rb"),
-    "*.t",
+    *("*[-_]test.[cm][jt]s", "*[-_]test.[jt]s", "*[-_]spec.[jt]s", "*_test.rb", "*.t"),
+    *("*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.kt", "*Spec.groovy", "*Test.php", "*Tests.cs"),
 )
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
 _TOML_FILES = frozenset({"pytest.toml", ".pytest.toml", "pyproject.toml"})

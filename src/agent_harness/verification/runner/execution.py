@@ -51,7 +51,7 @@ _WANTED = re.compile(
 )
 _NO_NETWORK = b"\n[the harness ran this in a sandbox whose only network is a loopback of its own: sandbox.network]\n"
 _NO_HOME = b'\n[the harness ran this with a home folder made anew; to give checks yours: sandbox.writable: ["~"]]\n'
-_OPTIONS, _NODE_OPTIONS = "PYTEST_ADDOPTS", "NODE_OPTIONS"
+_OPTIONS = "PYTEST_ADDOPTS"
 _IMPORTS = re.compile(rb"(?<![\w$({])(PYTHONPATH[ \t]*[:?+]?=[ \t]*)(?=[^\s=])")
 CANNOT_RUN, NOT_FOUND = 126, 127
 Stop = Callable[[], bool]
@@ -157,13 +157,11 @@ class TestStart:
         told = reporters.asked(command, report, reader_of(self.checkout.cwd), keep_going=asked.keep_going)
         if told is None:
             return None
-        variables = {**self.variables, **told.variables}
-        if options := self.variables.get(_NODE_OPTIONS) if _NODE_OPTIONS in told.variables else None:
-            variables[_NODE_OPTIONS] = f"{options} {variables[_NODE_OPTIONS]}"
+        own = {name: text for name, text in self.command.variables if name != "PYTHONPATH"}
         done = run_command(
             shlex.join(told.words) if self.by_shell else [*told.words],
             cwd=self.checkout.cwd,
-            variables=variables,
+            variables=told.variables({**self.variables, **own}),
             timeout_seconds=asked.seconds,
             stop=self.stop,
             access=self.access,
@@ -216,7 +214,8 @@ def execute(
     )
     if not parsed.pytest and (parsed.reports_itself or environment.report):
         done, found = start.with_own_report(asked, environment.report)
-        return run_of(command, checkout, done, found, environment.root)
+        known = reporters.knows(command, reader_of(checkout.cwd))
+        return replace(run_of(command, checkout, done, found, environment.root), by_runner=known)
     if told := start.with_ids(asked):
         done, found = told
         if found[0] is not None and not in_place and (changed := checkout.disturbed()):

@@ -8,6 +8,7 @@ run. Therefore these reports only add reasons to refuse: the exit status must st
 with changed expected values is called proven."""
 
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,13 +33,18 @@ class Asked(NamedTuple):
 
     words: Sequence[str]
     read: Callable[[bytes, Path, Path], Rows]  # what was printed, the report's file, the project's folder
-    variables: Mapping[str, str] = {}
+    node_options: str = ""
     by_lines: bool = False  # what the runner prints is the report
     shown: Callable[[bytes], bytes] = bytes  # what the runner prints without our flags
 
     @property
     def keeps(self) -> int:
         return _PRINTED_BYTES if self.by_lines else 65536
+
+    def variables(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the run, with the given options of node, but no reporter among them."""
+        told = re.sub(r'"--test-reporter[^"]*"|--test-reporter\S*', "", given.get("NODE_OPTIONS", ""))
+        return {**given, **({"NODE_OPTIONS": f"{told} {self.node_options}".lstrip()} if self.node_options else {})}
 
     def refused(self, done: Completed) -> bool:
         """Return True if the runner is too old for the report."""
@@ -65,7 +71,7 @@ def _numbered(rows: Rows) -> Iterator[tuple[str, str]]:
 
 def asked(command: Command, file: Path, read: ReadFile, *, keep_going: bool = False) -> Asked | None:
     """Return the command that reports test ids, or None for a test runner that is not known."""
-    if command.pytest or not command.words or command.reports_itself:
+    if command.pytest or not command.words:
         return None
     words = list(command.words)
     at = program_at(words)
@@ -73,14 +79,13 @@ def asked(command: Command, file: Path, read: ReadFile, *, keep_going: bool = Fa
     found = next(filter(None, (each(runner, file, keep_going) for each in _RUNNERS)), None)
     if found is None:
         return None
-    own = {name: text for name, text in command.variables if name != "PYTHONPATH"}
     given = found.words
     if through is not None:
         if found.by_lines:
             return None
         flags = found.words[len(runner) :]
         given = [*through, *flags] if flags else words[at:]
-    return found._replace(words=[*words[:at], *given], variables={**own, **found.variables})
+    return found._replace(words=[*words[:at], *given])
 
 
 def knows(command: str, read: ReadFile) -> bool:
@@ -125,7 +130,7 @@ def _script(words: Sequence[str], read: ReadFile) -> tuple[list[str] | None, lis
 def _node(words: list[str], file: Path, _: bool) -> Asked | None:
     if name_of(words) not in ("node", "tsx") or "--test" not in words:
         return None
-    return Asked(words, runner_reports.read_node, {"NODE_OPTIONS": _node_options(words, file)})
+    return Asked(words, runner_reports.read_node, _node_options(words, file))
 
 
 def _vitest(words: list[str], file: Path, _: bool) -> Asked | None:

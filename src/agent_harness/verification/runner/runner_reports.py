@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from agent_harness.verification.changes import LIMIT_BYTES
@@ -213,15 +214,26 @@ def _rust_id(target: str, name: str) -> str:
     return f"{target} {documented['file']}::{documented['item']}" if documented else f"{target}::{name}"
 
 
-def read_folders(_: bytes, __: Path, folder: Path) -> Iterator[Row]:
-    """Yield the tests of the JUnit XML files that Maven and Gradle write into their own folders."""
-    files = [PurePosixPath(each) for each in _files_below(folder, {".git", "node_modules"})]
-    sources = [each for each in files if each.suffix in _JAVA_SUFFIXES]
-    reports = [each for each in files if each.suffix == ".xml" and any(f"/{f}/" in f"/{each}" for f in _XML_FOLDERS)]
-    if not reports:
+def read_folders(_: bytes, file: Path, folder: Path) -> Iterator[Row]:
+    """Yield the tests of the JUnit XML files that Maven and Gradle wrote into their own folders in this run."""
+    began = file.parent.stat().st_ctime_ns  # made just before the run; a checkout may bring reports of other runs
+    new, old = list[PurePosixPath](), set[PurePosixPath]()
+    sources: dict[str, list[PurePosixPath]] = {}
+    for path in map(PurePosixPath, sorted(_files_below(folder, {".git", "node_modules"}))):
+        if path.suffix in _JAVA_SUFFIXES:
+            sources.setdefault(path.stem, []).append(path)
+        elif fnmatch(path.name, "TEST-*.xml") and any(f"/{each}/" in f"/{path}" for each in _XML_FOLDERS):
+            is_new = (folder / path).lstat().st_ctime_ns > began
+            (new.append if is_new else old.add)(path if is_new else path.parent)
+    if without := sorted(map(str, old - {each.parent for each in new})):
+        raise ReportProblem(f"no test report was written to {without[0]}, where an older one is")
+    if not new:
         raise ReportProblem("no test report was written")
-    for path in sorted(reports):
+    for path in new:
         for case in read_cases(folder / path):
             name = case.classname.partition("$")[0].replace(".", "/")
-            found = (str(each) for each in sources if name and f"/{each.with_suffix('')}".endswith(f"/{name}"))
-            yield f"{next(found, case.classname)}::{case.name}", case.outcome
+            places = map(str, sources.get(PurePosixPath(name).name, ()))
+            fits = [each for each in places if f"/{each}".rpartition(".")[0].endswith(f"/{name}")]
+            # of several modules, the one of the report
+            source = max(fits, key=lambda each: len(os.path.commonpath([each, str(path)])), default=case.classname)
+            yield f"{source}::{case.name}", case.outcome

@@ -98,7 +98,7 @@ def feature_command(full: str) -> str | None:
 _SELECTS = {
     **dict.fromkeys(("vitest", "jest", "mocha"), ("", f" {PLACEHOLDER}")),
     **dict.fromkeys(("node", "tsx"), ("--test", f" {PLACEHOLDER}")),
-    **dict.fromkeys(("pnpm", "yarn"), ("test", f" {PLACEHOLDER}")),
+    **dict.fromkeys(("pnpm", "yarn", "bun"), ("test", f" {PLACEHOLDER}")),
     "npm": ("test", f" -- {PLACEHOLDER}"),
     "cargo": ("test", " --test {test_name}"),
     "go": ("test", " -run ^{test_name}"),
@@ -124,26 +124,6 @@ def _words(command: str) -> list[str]:
 def runner_of(command: str) -> str:
     """Return the name of the test runner that a command starts, or "" for several commands."""
     return "pytest" if _runner(command) else name_of(_words(command))
-
-
-_REPORTING = {
-    "node": ("--test", "--test --test-reporter=junit --test-reporter-destination={report}"),
-    "vitest": ("vitest run", "vitest run --reporter=junit --outputFile={report}"),
-}
-_IN_REPORT = re.compile(
-    r"""\s+--?[\w-]+\s+["']?\{report\}["']?(?=\s|$)|\s+\S*\{report\}\S*|\s+--[\w-]*reporters?=\S*junit\S*"""
-)
-
-
-def reporting(command: str) -> str:
-    """Return a test command that writes JUnit XML, if its runner can do so."""
-    plain, written = _REPORTING.get(runner_of(command), ("", ""))
-    return command.replace(plain, written, 1) if plain and "{report}" not in command else command
-
-
-def for_people(command: str) -> str:
-    """Return a test command without the words that make it write a report. Then it prints its results."""
-    return _IN_REPORT.sub("", command)
 
 
 _STOPS = re.compile(r"\s+(?:--exitfirst|--maxfail(?:=|\s+)\d+)(?=\s|$)")

@@ -104,7 +104,7 @@ class Config:
 
     def suite_with(self, test_file: str) -> str:
         """Return the command of the whole suite as a person types it, or "" if it does not run ``test_file``."""
-        command = commands.for_people(str(self.testing.full))
+        command = str(self.testing.full)
         places = [word for word in command.split()[1:] if "/" in word and not word.startswith(("-", "./..."))]
         runs = not places or any(fnmatch(test_file, f"{each.removeprefix('./').rstrip('/')}*") for each in places)
         return command if runs else ""

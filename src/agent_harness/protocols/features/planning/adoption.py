@@ -32,7 +32,7 @@ AGAIN = "set testing.full in .harness.yaml, then harness init --adopt"
 NAMED = "harness init --adopt --check 'COMMAND THAT RUNS THE TESTS'"
 RUNNERS = (
     "Known here are pytest, `node --test`, vitest, jest, `go test`, `cargo test`, Maven, Gradle, and every runner that "
-    "writes JUnit XML to {report}, such as `node --test --test-reporter=junit --test-reporter-destination={report}`."
+    "writes JUnit XML to {report}, such as `npx mocha --reporter xunit --reporter-options output={report}`."
 )
 
 
@@ -135,10 +135,8 @@ def _settings_file(root: Path, layout: FeatureLayout, git: Git, check: str) -> l
             raise Refused(f"{layout.relative(layout.settings)} names the command of the tests already", hint=AGAIN)
         return []
     found = FoundCheck(command=check, source="--check") if check else found_check(git, "HEAD", hint=NAMED)
-    # a script starts the runner without the options that report its tests
-    scripted = f"npx {found.script}" if command_rules.runner_of(found.script) in ("jest", "vitest") else found.script
-    known = command_rules.feature_command(scripted) and not check
-    full = command_rules.reporting(scripted if known else found.command)
+    # through a script, a folder in its words would be run with each file
+    full = found.script if command_rules.runner_of(found.script) == "node" else found.command
     if command_rules.runner_of(found.command) == "pytest" and not check:
         folder = next((f"{each}/" for each in TESTS if (root / each).is_dir()), "")
         full = f"{found.command} {folder}".strip() + " -v"

@@ -34,7 +34,7 @@ _IMPORTED = re.compile(r"""(?m)^(import\b|const\b).*["'](node:test|vitest)["']""
 class NewTestFiles:
     def __init__(self, document: FeatureList, runner: str = "pytest", tests: Sequence[str] = ()) -> None:
         known = [f.test_path for f in document.features if f.test_file]
-        self._known = set(known)
+        self._known = {*known, *tests}  # the tests of an existing file may pass already
         suffixes, usual = _RUNNERS.get(runner, (None, None))
         fits = [each for each in tests if suffixes is None or each.endswith(suffixes)]
         places = Counter(os.path.dirname(each) for each in known or fits or filter(None, [usual])).most_common(1)

@@ -14,7 +14,6 @@ from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, prompts, records
-from agent_harness.protocols.features.config import commands
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import SessionState
 from agent_harness.protocols.features.sessions import accept, actions, wip
@@ -125,7 +124,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str, j
             "orientation": orientation,
             "issues": _issues(project, judge, head),
             "lint": project.config.quality.lint_command or "no linter is configured",
-            "suite_command": commands.for_people(str(project.config.testing.full)),
+            "suite_command": str(project.config.testing.full),
             "progress_file": project.progress_name,
             "features_file": project.features_name,
             "state_dir": project.state_name,

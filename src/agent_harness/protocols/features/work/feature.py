@@ -227,7 +227,7 @@ class FeatureWork(SessionWork):
 
     def _what_counts(self) -> str:
         file = self._under_way.feature.test_file
-        command = commands.for_people(self._project.config.test_command(file))
+        command = self._project.config.test_command(file)
         suite = self._project.config.suite_with(self._under_way.feature.test_path)
         whole = f"`{suite}`" if suite else f"the whole suite when it shows {file}"
         return f"Evidence is the output of `{command}`, or of {whole}."
@@ -258,7 +258,7 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
             **values,
             "orientation": orientation,
             "rules": prompts.render("rules", {"state_dir": project.state_name}),
-            "suite_command": commands.for_people(str(project.config.testing.full)),
+            "suite_command": str(project.config.testing.full),
             "lint": project.config.testing.sanity.lint or "no linter is configured",
             "sanity": _sanity(project, under_way),
             "progress_file": project.progress_name,
@@ -296,7 +296,6 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
         for command in (own or [str(testing.full)])
         if command and any(_holds(path, worked) for path in commands.paths_of(command, root) or [""])
     ]
-    tests = [commands.for_people(command) for command in tests]
     narrowed = [commands.without(command, stubs) for command in tests]
     if narrowed == [commands.without(command, []) for command in tests]:
         return narrowed
@@ -332,6 +331,6 @@ def _places(project: Project, under_way: OpenSession) -> dict[str, str]:
     return {
         "feature": str(under_way.feature_id),
         "description": under_way.feature.description,
-        "test_command": commands.for_people(project.config.test_command(under_way.feature.test_file)),
+        "test_command": project.config.test_command(under_way.feature.test_file),
         "features_file": project.features_name,
     }

@@ -1,4 +1,7 @@
 // Reporter for `node --test` that writes one line of JSON for each test: its file, its name and its outcome.
+// What tests start must not write it, too.
+process.env.NODE_OPTIONS = (process.env.NODE_OPTIONS ?? '').replace(/"--test-reporter[^"]*"|--test-reporter\S*/g, '');
+
 export default async function* reporter(source) {
   const names = {};
   for await (const { type, data } of source) {
