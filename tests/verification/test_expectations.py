@@ -46,6 +46,7 @@ _LINES = [
         'if !strings.Contains(out, "awqxzjkvwyc") {\n\tt.Error(out)\n}',
     ),
     ("go", "require.Equal(t, 5, Add(2, 3))", "require.Equal(t, 4, Add(2, 3))"),
+    ("go", r'require.Equal(t, "\x9c\u00e9a\x03", f())', r'require.Equal(t, "\x9c\u00e9qqxzjkvwy\x03", f())'),
     (
         "go",
         'for c := range []struct{in string; want int}{{"2d", 48}} {\n\tif P(c.in) != c.want {\n\t\tt.Fail()\n\t}\n}',

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
 
-_PLAIN = re.compile(r"\\.|%[-+ #\d.]*[a-zA-Z]|[$#]\{[^}]*\}|\$\w+|(?P<plain>[^\W_])", re.DOTALL)
+_ESCAPE = r"\\(?:x[\da-fA-F]{1,2}|u\{[^}]*\}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|[0-7]{1,3}|.)"
+_PLAIN = re.compile(_ESCAPE + r"|%[-+ #\d.]*[a-zA-Z]|[$#]\{[^}]*\}|\$\w+|(?P<plain>[^\W_])", re.DOTALL)
 _IN_PATTERN = re.compile(
     r"\\.|\[\^?\]?(?:\[:\w+:\]|[^\]])*\]|\\?\{\d*,?\d*\\?\}|\(\?[^)]{0,20}\)?|\$\w+|(?P<plain>[^\W_](?!\\?[*?{]))",
     re.DOTALL,
