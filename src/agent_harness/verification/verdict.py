@@ -78,6 +78,12 @@ class Finding:
     message: str
     data: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def lines(self) -> list[str]:
+        """The message, and then the older and the newer expectations that it is about."""
+        shown = self.data.get("shown")
+        return [self.message, *(map(str, shown) if isinstance(shown, list) else ())]
+
     def as_record(self) -> dict[str, object]:
         return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
 

@@ -516,7 +516,7 @@ class Judge:
             commit=verdict.candidate,
             paths=paths,
             details=[
-                *(finding.message for finding in verdict.reasons),
+                *(line for finding in verdict.reasons for line in finding.lines),
                 *_fewer_assertions(versions),
                 self._with_older_versions(under_way, verdict, paths),
                 *(f.message for f in again.findings if f.code not in PROTECTED and f.severity != "WARN"),
