@@ -72,7 +72,8 @@ def rust_parts(content: bytes | None) -> RustParts:
     macros = re.finditer(r"\bmacro_rules\s*!\s*(\w+)\s*\{", clean)
     more = [rf"\b{m[1]}\s*!" for m in macros if re.search(_TEST, clean[m.end() : _closed(clean, m.end())])]
     more += [rf"\b{name}\s*::" for name in names]
-    hidden = _found("|".join([_SEES[".rs"], *more]), code, ".rs") + _found(r"\bmacro_export\b", tests, ".rs")
+    hidden = _found(_SEES[".rs"], code, ".rs") + _found(r"\bmacro_export\b", tests, ".rs")
+    hidden += _found("|".join(more) or r"(?!)", code, ".rs", texts=False)
     known = {*_DECLARED.findall(inside)}
     hidden += Counter(each[0] for each in _IMPL.finditer(inside) if known.isdisjoint(each.groups()))
     return RustParts(code, tests, hidden)
@@ -151,9 +152,9 @@ def _closed(clean: str, at: int) -> int:
     return len(clean)
 
 
-def _found(pattern: str, text: str, suffix: str) -> Counter[str]:
+def _found(pattern: str, text: str, suffix: str, *, texts: bool = True) -> Counter[str]:
     """Return what matches, from the begin of its line to the end of its item."""
-    clean, shown = _blanked(text, suffix), _blanked(text, suffix, texts=True)
+    clean, shown = _blanked(text, suffix), _blanked(text, suffix, texts=texts)
     parts = Counter[str]()
     for each in re.finditer(pattern, shown):
         ends = re.compile(r"[{;]").search(clean, each.end())
