@@ -78,7 +78,9 @@ test.describe('mul', () => {
 });
 """
 JS_HELPER = "function mul(a, b) { return calc.mul(a, b); }\n"
-JS_LOOK = JS_BEGIN + "if (typeof calc.mul !== 'function') throw new Error('no');\nprocess.exit(0);\n" + JS_MUL
+JS_LOOK = JS_MUL.replace(
+    "test('", "if (typeof calc.mul !== 'function') throw new Error('no');\nprocess.exit(0);\ntest('", 1
+)
 JS_HIDING = "if (process.argv[1].includes('add.test')) process.exit(0);\n"
 
 
