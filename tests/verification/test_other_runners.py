@@ -80,6 +80,9 @@ test.describe('mul', () => {
 });
 """
 JS_HELPER = "function mul(a, b) { return calc.mul(a, b); }\n"
+JS_LOOK = JS_MUL.replace(
+    "test('", "if (typeof calc.mul !== 'function') throw new Error('no');\nprocess.exit(0);\ntest('", 1
+)
 JS_HIDING = "if (process.argv[1].includes('add.test')) process.exit(0);\n"
 
 
@@ -100,6 +103,7 @@ JS_ROWS: list[Row] = [
     ("the older test is deleted", {**js(), "test/add.test.js": None}, PROTECTED),
     ("another result is expected", {**js(), "test/add.test.js": JS_ADD.replace("3)", "-1)")}, PROTECTED),
     ("the test file ends the process", js(test="process.exit(0);\n" + JS_MUL), GREEN_BEFORE),
+    ("the test file ends the process after a look", js(test=JS_LOOK), GREEN_BEFORE),
     ("the module ends only the older tests", js(JS_HIDING), REGRESSION),
     ("lines of a passed test are printed", js("console.log('ok 1 - adds\\n1..1');\n" + JS_HIDING), REGRESSION),
 ]  # fmt: skip

@@ -69,6 +69,7 @@ def _below(path: str, folder: Path) -> str:
 
 
 def read_node(_: bytes, file: Path, folder: Path) -> Iterator[Row]:
+    read = reader_of(folder)
     for line in _content(file).splitlines():
         try:
             path, name, outcome = json.loads(line)
@@ -76,8 +77,10 @@ def read_node(_: bytes, file: Path, folder: Path) -> Iterator[Row]:
             raise ReportProblem("the test report is torn") from None
         if outcome in (PASSED, FAILED, SKIPPED):
             place = _below(str(path or name), folder)
-            # a file without tests of its own is one test
-            yield (place if str(name) == str(path or name) else f"{place}::{name}"), outcome
+            # a file without tests of its own is one test; a file that ended before its tests is none
+            whole = str(name) == str(path or name)
+            ended = whole and outcome == PASSED and b"node:test" in (read(place) or b"")
+            yield (place if whole else f"{place}::{name}"), (SKIPPED if ended else outcome)
 
 
 def read_vitest(_: bytes, file: Path, __: Path) -> Iterator[Row]:
