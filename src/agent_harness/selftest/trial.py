@@ -16,6 +16,7 @@ are optional:
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -461,8 +462,8 @@ def environment(home: Path) -> dict[str, str]:
     }
     (home / "home").mkdir(parents=True, exist_ok=True)
     (home / "home/.gitconfig").write_text(_GIT_SETTINGS, encoding="utf-8")
-    if (rustup := Path("~/.rustup").expanduser()).is_dir():  # the toolchain of a person who uses rustup
-        kept.setdefault("RUSTUP_HOME", str(rustup))
+    with suppress(KeyError):  # where a person has rustup, its toolchain; not every user has an entry
+        kept.setdefault("RUSTUP_HOME", f"{pwd.getpwuid(os.getuid()).pw_dir}/.rustup")
     kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "HOME": str(home / "home"), "NO_COLOR": "1"}
 
