@@ -377,6 +377,25 @@ def test_runner_configuration_may_not_bend_results(files: Files) -> None:
 
 
 @pytest.mark.parametrize(
+    ("filters", "codes"),
+    [
+        (["error"], set()),
+        (["error", "ignore:b"], set()),
+        (["error", "error::UserWarning", "ignore:a"], set()),
+        (["ignore:a", "ignore:b"], {"runner_config_changed"}),
+        (["ignore:a", "error", "ignore:b"], {"runner_config_changed"}),
+        (["error", "ignore:c"], {"runner_config_changed"}),
+    ],
+)
+def test_a_warning_that_is_no_longer_ignored_only_adds_failures(filters: list[str], codes: set[str]) -> None:
+    before, after = (
+        {"pyproject.toml": f"[tool.pytest.ini_options]\nfilterwarnings = {each!r}\n"}
+        for each in (["error", "ignore:a", "ignore:b"], filters)
+    )
+    assert rejecting(surveyed(after, base={**BASE, **before})) == codes
+
+
+@pytest.mark.parametrize(
     "files",
     [
         {"tests/e2e/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef other():\n    return 2\n"},

@@ -404,7 +404,10 @@ def _link_folder(
     if why:
         return f"{link} was not linked into the checkout: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    _link(project, link, target, without)
+    if (project / link).is_file():  # a copy, because code behind a link is code of the project's folder
+        shutil.copyfile(project / link, target)
+    else:
+        _link(project, link, target, without)
     with (top / ".git/info/exclude").open("a") as file:
         file.write(f"/{target.relative_to(top)}\n")
     return None

@@ -18,7 +18,16 @@ from agent_harness.verification.changes import CandidateChanges, FileChange
 
 TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "t"})
 _TEST_NAMES = (
-    *("test_*.py", "*_test.py", "*.test.[cm]?[jt]s*", "*.test.[jt]s*", "*.spec.[jt]s*", "*_test.go", "*_spec.rb"),
+    *(
+        "test_*.py",
+        "*_test.py",
+        "*.test.[jt]s*",
+        "*.test.[cm][jt]s",
+        "*.spec.[jt]s*",
+        "*.spec.[cm][jt]s",
+        "*_test.go",
+        "*_spec.rb",
+    ),
     *("*[-_]test.[cm][jt]s", "*[-_]test.[jt]s", "*[-_]spec.[jt]s", "*_test.rb", "*.t"),
     *("*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.kt", "*Spec.groovy", "*Test.php", "*Tests.cs"),
 )
@@ -44,6 +53,7 @@ HARMLESS = frozenset(  # options that name things or change what is printed, not
 _STRICT_SWITCHES = frozenset({"xfail_strict", "strict_xfail", "strict_markers", "strict_config"})
 _ON = frozenset({"true", "1", "yes", "on"})
 _STRICT_OPTION = re.compile(r"--strict-(markers|config)")
+_IGNORE_FILTER = re.compile(r"ignore(:|$)")
 _ERROR_FILTER = re.compile(r"error(:[^:]*(:\w*(:[\w.]*)?)?)?")  # a category with a dot would be imported
 _RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "py", "pluggy", "iniconfig", "xdist", "execnet", "pytest_timeout", "agent_harness_recorder"}
@@ -126,6 +136,7 @@ def _only_stricter(key: str, before: object, after: object) -> bool:
         return str(after).lower() in _ON
     old, new = _entries(key, before), _entries(key, after)
     if key == "filterwarnings":
+        old = [entry for entry in old if entry in new or not _IGNORE_FILTER.match(entry)]  # nothing ignores more
         rest = iter(new)  # the order of the old ones counts; an error anywhere between them only adds failures
         kept, pattern = all(entry in rest for entry in old), _ERROR_FILTER
     elif key == "addopts":  # in front or behind: between two words an option could become the value of another one
