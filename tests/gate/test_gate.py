@@ -171,10 +171,14 @@ def test_a_person_allows_a_change_of_an_older_test(scripted: Repo) -> None:
     assert ran.code == 3
     assert "harness gate --allow check.sh" in ran.out
     assert "check.sh:3: " in ran.out
-    shown = gate(scripted, "--json").json["findings"][0]["data"]["shown"]
-    assert [line.split(":")[0] for line in shown] == ["old check.sh", "new check.sh"]
-    assert "\n".join(f"    {line}" for line in shown) in ran.out
     assert gate(scripted, "--allow", "check.sh").code == 0
+
+
+@pytest.mark.scenario
+def test_the_question_shows_the_older_and_the_newer_expectation(repo: Repo) -> None:
+    weakens(repo)
+    sides = ("old tests/test_add.py:5: assert add(1, 2) == 3", "new tests/test_add.py:5: assert add(1, 2) > 0")
+    assert "\n".join(f"    {each}" for each in sides) in gate(repo).out
 
 
 def test_what_the_tests_must_show_is_the_users_choice(scripted: Repo) -> None:
