@@ -94,17 +94,6 @@ def weakens(repo: Repo) -> None:
     repo.write("tests/test_add.py", FILES["tests/test_add.py"].replace("== 3", "> 0")).commit("Tests")
 
 
-def sharpens(repo: Repo) -> None:
-    text = "from calc import add\n\n\ndef test_sum():\n    assert add(1, 1) == 2\n\n\ndef test_more():\n    add(2, 2)\n"
-    repo.git("switch", "-q", "main")
-    repo.write("tests/test_more.py", text).commit("More")
-    repo.git("switch", "-q", "-C", "work")
-    honest(repo)
-    sharper = text.replace("test_sum", "test_two").replace("    add(2, 2)", "    assert add(2, 2) == 4")
-    local = FILES["tests/test_add.py"].replace("assert add(1, 2)", "found = add(1, 2)\n    assert found")
-    repo.write("tests/test_more.py", sharper).write("tests/test_add.py", local).commit("Tests")
-
-
 def only_product(repo: Repo) -> None:
     repo.write("src/calc.py", f"# sums\n{SOURCE}").commit("Comment")
 
@@ -132,7 +121,6 @@ def documents_that_a_test_reads(repo: Repo) -> None:
         (hollow, (1, "rejected", "proof_not_red")),
         pytest.param(wrong, (1, "rejected", "proof_failed"), marks=pytest.mark.scenario),
         (bends, (1, "rejected", "runner_config_changed")),
-        (sharpens, (0, "accepted", "proven", set())),
         (weakens, (3, "needs a person", "protected_test_changed")),
     ],
     ids=lambda each: each.__name__ if callable(each) else "",

@@ -12,7 +12,7 @@ from agent_harness.errors import PreflightFailed
 from agent_harness.gate.change import GateChange, own_files
 from agent_harness.gate.strays import strays
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
-from agent_harness.verification import sources, standing
+from agent_harness.verification import sources
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.expecting.compiled import inline_differ
@@ -183,9 +183,7 @@ class _ById(_ByStatus):
 
     def _brings_tests(self, path: str) -> bool:
         before, after = (self.change.git.show(commit, path) for commit in (self.change.base, self.change.head))
-        if before is None or not path.endswith(".py"):
-            return True
-        return bool(sources.new_tests(before, after) - {*(standing.renamed(before, after) or {}).values()})
+        return before is None or not path.endswith(".py") or bool(sources.new_tests(before, after))
 
     def __init__(self, change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> None:
         super().__init__(change, check, terms, say, stop)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.git.status import matcher
-from agent_harness.verification import sources, standing
+from agent_harness.kernel.redact import redact
+from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.bending import bent, weaker_test
 from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
@@ -36,6 +37,8 @@ _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
 _MOST_OF_CHECK = 50  # files in which expected values are changed
+_EXPECTING = re.compile(r"(?i)assert|raises|expect|should|require|\bt\.(Error|Fatal)")
+_MOST_SHOWN, _WIDTH = 5, 100  # lines of each version, letters of a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,6 @@ class Survey:
     read: tuple[str, ...] = ()  # changed paths that older tests read
     released: tuple[str, ...] = ()  # changed paths that a person has said may change
     moved: Mapping[str, str] = field(default_factory=dict)  # older test files that are the same under another path
-    renamed: Mapping[str, str] = field(default_factory=dict)  # ids of older tests that only have another name
     gained: frozenset[str] = frozenset()  # ids of the tests that older test files gain
     needs_cross_check: bool = False  # new test code may act on older tests, or counts among them: all run together, too
 
@@ -138,11 +140,6 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
     moved = _moved(changes, sides, protection)
     judged = [change for change in changes.files if change.path not in moved]
     findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, protection)]
-    asked = {each.data["path"] for each in findings if each.code == "protected_test_changed"}
-    stand = {
-        c.path: names for c in judged if c.path in asked and (names := _standing(c, sides[c.path], changes)) is not None
-    }
-    findings = [each for each in findings if not (each.code == "protected_test_changed" and each.data["path"] in stand)]
     findings += _own_tests(changes, sides, protection)
     findings = [weighed for each in findings for weighed in _weighed(each, changes, protection)]
     findings += [
@@ -163,15 +160,12 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
     return Survey(
         findings=tuple(findings),
         test_side=tuple(path for path, kind in sides.items() if kind.test_side),
-        kept=tuple(
-            p for p, kind in sides.items() if kind.kept and changes.before and not (protection.frees(p) or p in stand)
-        ),
+        kept=tuple(p for p, kind in sides.items() if kind.kept and changes.before and not protection.frees(p)),
         released=tuple(path for path in sides if protection.frees(path)),
         moved=moved,
-        renamed={f"{p}::{old}": f"{p}::{new}" for p, names in stand.items() for old, new in names.items()},
         gained=frozenset(f"{c.path}::{name}" for c in grown for name in sources.new_tests(c.before, c.after)),
         read=tuple(path for path, kind in sides.items() if kind.read and not protection.frees(path)),
-        needs_cross_check=bool(out or moved or grown or more or stand)
+        needs_cross_check=bool(out or moved or grown or more)
         or any(tree is not None and sources.acts_at_import(tree) for tree in trees),
     )
 
@@ -361,18 +355,6 @@ def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> It
         yield from _support(change)
 
 
-def _standing(change: FileChange, kind: _Kind, changes: CandidateChanges) -> dict[str, str] | None:
-    """Return the renamed tests of a changed test file if all its older assertions stand, or None."""
-    is_one = kind.test and is_test_file(change.path) and not kind.conftest and change.status == "M" and not change.link
-    work = [each for each in changes.files if each.path.endswith(".py") and not is_test_file(each.path)]
-    # an imported name may be a fixture that takes the place of another one
-    if not is_one or any(b"fixture" in (each.after or b"") and b"fixture" not in (each.before or b"") for each in work):
-        return None
-    acting = {name for each in changes.files for path in _module_names(each.path) for name in path.split(".")}
-    names = standing.renamed(change.before, change.after, acting)
-    return None if names and kind.given and not kind.shared else names  # no run by ids would miss a test
-
-
 def _picks_tests(source: bytes | None) -> bool:
     tree = sources.parse(source)
     return tree is not None and any("load_tests" in sources.bound(statement) for statement in tree.body)
@@ -465,9 +447,19 @@ def _older_test(change: FileChange) -> Iterator[Finding]:
 
 
 def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) -> Finding:
-    shown = standing.expectations(change.path, change.before, change.after)
-    facts = {"path": change.path, "reasons": list(reasons), "shown": shown}
+    facts = {"path": change.path, "reasons": list(reasons), "shown": _expectations(change)}
     return Finding("protected_test_changed", CRITICAL, message, facts)
+
+
+def _expectations(change: FileChange) -> list[str]:
+    """Return the lines that only one version of a test file has: at most five of each, and assertions before others."""
+    old, new = ((content or b"").decode("utf-8", "replace").splitlines() for content in (change.before, change.after))
+    found: list[str] = []
+    for name, lines, others in (("old", old, {*new}), ("new", new, {*old})):
+        rows = [(n, line.strip()) for n, line in enumerate(lines, 1) if line.strip() and line not in others]
+        rows = [(n, line) for n, line in rows if _EXPECTING.search(line)] or rows
+        found += [f"{name} {change.path}:{n}: {redact(line)[:_WIDTH]}" for n, line in rows[:_MOST_SHOWN]]
+    return found
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:

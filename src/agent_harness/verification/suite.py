@@ -84,8 +84,6 @@ class SuiteStage:
         return out
 
     def _now(self, node: str) -> str:
-        name = node.partition("[")[0]
-        node = self._case.survey.renamed.get(name, name) + node.removeprefix(name)
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
