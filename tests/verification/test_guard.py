@@ -243,6 +243,11 @@ def test_sums():
         ("    with", '    assert add(2, 2) == 4 or pytest.skip("odd")\n    with', False),
         ("    with", "    assert (total := 3)\n    with", False),
         ("    with", "    total = 3\n    with", False),
+        ("    with", "    assert total.real == 3\n    with", True),
+        ("    assert total", "    assert total.clear() is None\n    assert total", False),
+        ("    assert total", "    assert 4 not in total\n    assert total", False),
+        ("    assert total", "    assert [*total] and [each for each in total]\n    assert total", False),
+        ("import pytest", "import pytest\nfrom unittest import SkipTest as AssertionError", False),
         ("    with", "    with pytest.raises(BaseException):\n        pytest.exit()\n    with", False),
         ("    with", "    with open(add):\n        add(1, 1)\n    with", False),
         ("        add(1, None)\n", "        add(1, None)\n    total = add(total, 1)\n    assert total == 4\n", True),
@@ -291,6 +296,20 @@ def test_a_class_gains_tests_and_no_member_that_it_could_inherit(more: str, pass
     shared = {"base": {SHARED: class_}, "test_files": [f"{SHARED}::test_sub"], "protected": [f"{SHARED}::TestIt"]}
     found = surveyed({SHARED: f"{class_}\n    {more}"}, **shared)
     assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+
+
+def test_added_code_of_an_older_test_file_rebinds_and_reorders_nothing() -> None:
+    acting = (
+        "import os\n\nos.environ['ADD'] = '1'\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 1) == 2\n"
+    )
+    base, more = {**BASE, FREE: acting}, "\n\ndef test_more():\n    assert add(2, 2) == 4\n"
+    assert rejecting(surveyed({FREE: acting + more}, base=base)) == set()
+    rebinds = acting + "\n\ndef test_more():\n    global add\n    add = min\n"
+    late = acting.replace(
+        "os.environ['ADD'] = '1'\nfrom calc import add", "from calc import add\nos.environ['ADD'] = '1'"
+    )
+    for files in ({FREE: rebinds}, {FREE: late + more}):
+        assert rejecting(surveyed(files, base=base)) == {"protected_test_changed"}
 
 
 def test_an_older_test_file_gains_no_hook() -> None:

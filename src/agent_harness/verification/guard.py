@@ -453,7 +453,7 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 def _expectations(change: FileChange) -> list[str]:
     """Return the lines that only one version of a test file has: at most five of each, and assertions before others."""
-    old, new = ((content or b"").decode("utf-8", "replace").splitlines() for content in (change.before, change.after))
+    old, new = ((content or b"").decode("utf-8", "replace").split("\n") for content in (change.before, change.after))
     found: list[str] = []
     for name, lines, others in (("old", old, {*new}), ("new", new, {*old})):
         rows = [(n, line.strip()) for n, line in enumerate(lines, 1) if line.strip() and line not in others]
