@@ -36,6 +36,14 @@ def test_modules_for_tests_are_told_from_the_code_around_them(tests: str) -> Non
         "fn more() -> bool {\n    std::thread::current().name().is_some()\n}\n",
         'fn more() -> bool {\n    std::env::var("CARGO_MANIFEST_DIR").is_ok()\n}\n',
         "/* /* */ #[test] */\n",
+        "mod sums {\n    #[::core::prelude::v1::test]\n    fn adds() {}\n}\n",
+        "macro_rules! case {\n    ($a:ident) => { #[$a] fn adds() {} };\n}\ncase!(test);\n",
+        'fn more() -> bool {\n    std::env::var("CARGO").is_ok()\n}\n',
+        'fn more() -> bool {\n    std::env::args().any(|each| each.contains("x"))\n}\n',
+        'fn main() {\n    println!("{:?}", std::env::var("HOME"));\n}\n',
+        "use std::thread::{current};\n",
+        'fn more() -> bool {\n    std::path::Path::new("tests/mul.rs").exists()\n}\n',
+        "fn more() {\n    debug_assert!({ r = 1; true });\n}\n",
         "macro_rules! case {\n    ($n:ident) => { #[test] fn $n() {} };\n}\ncase!(adds);\n",
         TESTS[:-2] + "    impl super::Calc {}\n}\n",
         TESTS.replace("mod", "#[macro_use]\nmod") + "fn more() {}\n",
@@ -44,6 +52,27 @@ def test_modules_for_tests_are_told_from_the_code_around_them(tests: str) -> Non
 def test_code_that_may_hide_or_see_its_tests_is_told(more: str) -> None:
     assert sees_tests(change("src/lib.rs", CODE + more, CODE), [])
     assert not sees_tests(change("src/lib.rs", CODE.replace("a + b", "b + a") + more, CODE + more), [])
+
+
+EXAMPLE = "/// Adds.\n///\n/// ```\n/// assert_eq!(calc::add(1, 2), 3);\n/// ```\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (EXAMPLE.replace("3)", "-1)") + CODE, True),
+        (EXAMPLE.replace("/// ```\n/// a", "/// ```no_run\n/// a") + CODE, True),
+        (EXAMPLE.replace("3)", "-1)") + CODE + "mod old {\n" + EXAMPLE + CODE + "}\n", True),
+        (f"/*\n{EXAMPLE}*/\n{CODE}", True),
+        (CODE, True),
+        (EXAMPLE.replace("Adds", "Returns the sum") + CODE + EXAMPLE + CODE.replace("add", "sum"), False),
+        ('fn main() {\n    println!("{}", std::env::args().count());\n}\n' + EXAMPLE + CODE, False),
+        ("pub mod sums {\n" + CODE + "}\n" + EXAMPLE + CODE, True),
+    ],
+)  # fmt: skip
+def test_examples_and_modules_of_the_base_stay_as_they_were(after: str, told: bool) -> None:
+    before = "pub mod sums;\n" + EXAMPLE + CODE
+    assert bool(sees_tests(change("src/lib.rs", after, before), [])) is told
 
 
 def test_a_changed_test_outside_of_a_module_is_told() -> None:
@@ -58,6 +87,13 @@ def test_a_changed_test_outside_of_a_module_is_told() -> None:
         ("calc.go", 'package calc\n\nimport "testing"\n', True),
         ("calc.go", 'package calc\n\nimport (\n\t"fmt"\n\t"testing"\n)\n', True),
         ("calc.go", 'var seen = flag.Lookup("test.v") != nil\n', True),
+        ("calc.go", 'package calc\n\nimport ("testing")\n', True),
+        ("calc.go", 'package calc\n\nimport r "runtime"\n', True),
+        ("calc.go", "func seen() {\n\tflag.Visit(nil)\n}\n", True),
+        ("calc.go", 'var seen = strings.Join(os.Args, " ")\n', True),
+        ("calc.go", 'var seen = os.Getenv("PWD")\n', True),
+        ("calc.go", 'func seen() bool {\n\t_, err := os.Stat("calc.go")\n\treturn err == nil\n}\n', True),
+        ("main.go", "package main\n\nfunc main() {\n\trun(os.Args[1:])\n}\n", False),
         ("calc.go", "//go:build !prod\n\npackage calc\n", True),
         ("calc.go", "//go:build linux && !arm64\n\npackage calc\n", False),
         ("calc.go", "// A comment about runtime.Callers and \"testing\"\npackage calc\n", False),

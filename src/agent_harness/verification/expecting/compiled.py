@@ -3,7 +3,7 @@ broken. There is no parser: brackets are counted after comments and literals wer
 
 import posixpath
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -21,17 +21,23 @@ _MODULE = re.compile(
     r"#\s*\[\s*cfg\s*\(\s*(?:test|all\s*\(\s*test\b[^\]]*\))\s*\)\s*\]\s*(?:#\s*\[\s*(?:allow|expect|warn|deny)\b[^\]]*\]\s*)*"
     r"(?:pub\s*(?:\([^)]*\))?\s*)?mod\s+(?P<name>\w+)\s*(?P<end>[{;])"
 )
-_TEST = r"#\s*!?\s*\[\s*(?:\w+\s*::\s*)*\w*test\w*"
+_TEST = r"#\s*!?\s*\[\s*(?:(?:::|r#|unsafe\s*\(|\w+\s*::)\s*)*\w*test\w*"
 _SEES = {
     ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|debug_assertions)\b|\bmod\s+\w*tests?\s*;"
     r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
-    r"|\bthread\s*::\s*current\b|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b|\bargs(?:_os)?\(\)\s*\.\s*n(?:ext|th)\b"
-    r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|\bpath\s*=\s*\"[^\"]*\.rs\"|/\*(?:(?!\*/)(?s:.))*/\*",
-    ".go": r"(?m)^(?:import)?[ \t]+(?:\w+[ \t]+)?\"testing(?:/\w+)?\"|_test\.go|^//go:linkname"
-    r"|\bflag\.(?:Lookup|VisitAll)\b|\bos\.(?:Args\[0\]|Executable\()|\bruntime\.(?:Callers?|Stack|FuncForPC)\b|\bdebug\.(?:Print)?Stack\b"
+    r"|::\s*current\b|\buse\b[^;]*\bcurrent\b|\bthread\s*::\s*(?:\{[^;]*)?\*|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b"
+    r"|\benv\s*(?:::\s*(?!args)|\bas\b)|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
+    r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|[\[(,]\s*path\s*=\s*\""
+    r"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])|/\*(?:(?!\*/)(?s:.))*/\*",
+    ".go": r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"|\.go[\"`]|\bgo\.(?:mod|sum|work)\b|^//go:linkname"
+    r"|^(?:import)?[ \t(]+[\w.]+[ \t]+\"(?:os|flag|syscall|runtime(?:/debug)?)\"|\bflag\.(?:Lookup|Visit\w*|Parsed|NFlag|CommandLine)\b"
+    r"|\bos\.(?:Executable|Environ|\w*[eE]nv|Getwd|Getppid)\b|\bsyscall\.\w*[eE]nv\w*|\bruntime\.(?:Callers?|Stack|FuncForPC)\b"
+    r"|\bdebug\.(?:(?:Print)?Stack|ReadBuildInfo)\b"
     r"|[\"`]-?test\.|\.test\b[\"`]|^//go:build (?!(?:[\s!()&|]|\b(?:ignore|linux|darwin|windows|unix|\w*bsd|amd64|arm64"
     r"|arm|386|js|wasm|cgo|go1\.\d+)\b)+$)",
 }
+_ARGUMENTS = {".rs": r"\bargs(?:_os)?\s*\(\s*\)", ".go": r"\bos\.Args\b"}  # which main may read: no test runs it
+_MAIN = re.compile(r"(?m)^(?:func|(?:pub\s+)?fn)\s+main\s*\(\s*\)[^{;]*\{")
 _GO_TOP = re.compile(r"(?m)^func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<of>\w+)[^)]*\)\s*)?(?P<name>\w+)\s*[(\[]")
 _GO_OWN = re.compile(r"(?:Test|Benchmark|Fuzz|Example)\w*")
 _IMPL = re.compile(r"\bimpl\b\s*(?:<[^{]*?>\s*)?([\w:]+)[^{;]*?(?:\bfor\s+(?:&\s*)?(?:\w+\s*::\s*)*(\w+))?[^{;]*\{")
@@ -72,7 +78,7 @@ def rust_parts(content: bytes | None) -> RustParts:
     macros = re.finditer(r"\bmacro_rules\s*!\s*(\w+)\s*\{", clean)
     more = [rf"\b{m[1]}\s*!" for m in macros if re.search(_TEST, clean[m.end() : _closed(clean, m.end())])]
     more += [rf"\b{name}\s*::" for name in names]
-    hidden = _found(_SEES[".rs"], code, ".rs") + _found(r"\bmacro_export\b", tests, ".rs")
+    hidden = _sees(code, ".rs") + _found(r"\bmacro_export\b", tests, ".rs")
     hidden += _found("|".join(more) or r"(?!)", code, ".rs", texts=False)
     known = {*_DECLARED.findall(inside)}
     hidden += Counter(each[0] for each in _IMPL.finditer(inside) if known.isdisjoint(each.groups()))
@@ -90,12 +96,48 @@ def sees_tests(change: FileChange, beside: Iterable[FileChange]) -> list[str]:
         return []
     if suffix == ".rs":
         old, new = (rust_parts(each).hidden for each in (change.before, change.after))
+        new += _displaced(_text(change.before), _text(change.after))
     elif is_test_file(change.path):
         texts = (_blanked(_text(each), ".go") for each in (change.before, change.after))
         old, new = (_made_in_tests(each, change.path, beside) for each in texts)
     else:
-        old, new = (_found(_SEES[".go"], _text(each), ".go") for each in (change.before, change.after))
+        old, new = (_sees(_text(each), ".go") for each in (change.before, change.after))
     return [each.partition("\n")[0].strip() for each in (new - old).elements()]
+
+
+def _sees(text: str, suffix: str) -> Counter[str]:
+    clean = _blanked(text, suffix)
+    main = _MAIN.search(clean)
+    rest = text[: main.end()] + text[_closed(clean, main.end()) :] if main else text
+    return _found(_SEES[suffix], text, suffix) + _found(_ARGUMENTS[suffix], rest, suffix)
+
+
+def _displaced(before: str, after: str) -> Counter[str]:
+    """Return the modules that no longer come from their files, and the items whose examples changed."""
+    old, new = (_blanked(each, ".rs") for each in (before, after))
+    inside = re.finditer(r"\bmod\s+(\w+)\s*\{", new)
+    gone = Counter(each[0] for each in inside if re.search(rf"\bmod\s+{each[1]}\s*;", old))
+    shown, now = _examples(before), _examples(after)
+    return gone + Counter(f"the examples of {name or 'the file'}" for name, had in shown.items() if had != now[name])
+
+
+def _examples(text: str) -> defaultdict[str, list[str]]:
+    """Return the code in the documentation of a Rust file, by the name of the item that it documents."""
+    found, code, fence, item = defaultdict[str, list[str]](list), list[str](), "", ""
+    for line in re.finditer(r"(?m)^.*$", _blanked(text, ".rs", docs=True)):
+        if doc := re.match(r"\s*(?:/?\*[*!]?|//[/!]) ?(.*)|(?=\s*$)|\s*#", line[0]):
+            shown = doc[1] or ""
+            mark = re.match(r"\s*(`{3,}|~{3,})", shown)
+            if fence or mark or shown.startswith("    "):
+                code.append(shown.strip())
+            fence = (mark[1] if not fence else "" if mark[1].startswith(fence) else fence) if mark else fence
+            continue
+        named = re.search(r"\b(?:fn|struct|enum|union|trait|type|mod|const|static|macro_rules\s*!)\s+(\w+)", line[0])
+        item = named[1] if named else line[0].strip()
+        found[item] += code
+        code, fence = [], ""
+    found[""] += code
+    return defaultdict(list, {name: lines for name, lines in found.items() if lines})
 
 
 def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Counter[str]:
@@ -132,11 +174,12 @@ def _text(content: bytes | None) -> str:
     return (content or b"").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
 
 
-def _blanked(text: str, suffix: str, *, texts: bool = False) -> str:
-    """Return the text without comments, and without literals unless ``texts`` is True."""
+def _blanked(text: str, suffix: str, *, texts: bool = False, docs: bool = False) -> str:
+    """Return the text without comments, and without literals unless ``texts`` is True. ``docs`` keeps documentation."""
 
     def blank(found: re.Match[str]) -> str:
         kept = found[0].startswith("//go:") or (texts and not found[0].startswith("/"))
+        kept = kept or (docs and found[0].startswith(("///", "//!", "/**", "/*!")))
         return found[0] if kept else re.sub(r"[^\n]", " ", found[0])
 
     return _LITERAL[suffix].sub(blank, text)
