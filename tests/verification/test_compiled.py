@@ -11,6 +11,31 @@ TESTS = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert
 RAW = TESTS.replace("    }\n}", '        let _ = (r#"{\n}\n"#, \'"\', b\'{\', "\\"}"); // }\n    }\n}')
 
 
+GO_SETS_ITS_OWN = """package calc
+
+var (
+	wants = []int{3}
+	update = flag.Bool("update", false, "")
+)
+
+type fake struct{ n int }
+
+func (f *fake) add() { f.n++ }
+
+func TestAll(t *testing.T) {
+	got, err := Half(4)
+	var one struct{ A int }
+	if err = json.Unmarshal(nil, &one); err != nil && got == 2 || got <= 3 {
+		t.Fatal(&fake{n: 1}, &calc.Config{A: 1})
+	}
+	for i, c := range []struct{ a int }{{a: 1}} {
+		got += i
+		c.a, wants[0] = 2, 4
+	}
+}
+"""
+
+
 def change(path: str, after: str, before: str = "") -> FileChange:
     return FileChange(path=path, status="M", before=before.encode(), after=after.encode(), link=False, leads_out="")
 
@@ -99,6 +124,13 @@ def test_a_changed_test_outside_of_a_module_is_told() -> None:
         ("calc.go", "// A comment about runtime.Callers and \"testing\"\npackage calc\n", False),
         ("calc_test.go", "package calc\n\nfunc half(a int) int { return a / 2 }\n", True),
         ("calc_test.go", "package calc\n\nfunc other(a int) int { return a / 2 }\n", False),
+        ("calc_test.go", "package calc\n\nfunc (p product) String() string { return p.a }\n", True),
+        ("calc_test.go", "package calc\n\nvar _ = func() bool { on = true; return true }()\n", True),
+        ("calc_test.go", "package calc\n\nfunc TestMain(m *testing.M) {\n\tcalc.On = true\n}\n", True),
+        ("calc_test.go", "package calc\n\nfunc TestA(t *testing.T) {\n\twants[0] = -1\n}\n", True),
+        ("calc_test.go", "package calc\n\nfunc TestA(t *testing.T) {\n\tp := &on\n\t*p = true\n}\n", True),
+        ("calc_test.go", "package calc\n\nfunc TestA(t *testing.T) {\n\twas, on = on, true\n}\n", True),
+        ("calc_test.go", GO_SETS_ITS_OWN, False),
         ("calc_test.go", "package calc\n\ntype fake struct{}\n\nfunc (fake) half(a int) int { return a }\n", False),
     ],
 )  # fmt: skip

@@ -27,11 +27,12 @@ _SEES = {
     r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
     r"|::\s*current\b|\buse\b[^;]*\bcurrent\b|\bthread\s*::\s*(?:\{[^;]*)?\*|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b"
     r"|\benv\s*(?:::\s*(?!args)|\bas\b)|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
-    r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|[\[(,]\s*path\s*=\s*\""
-    r"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])|/\*(?:(?!\*/)(?s:.))*/\*",
-    ".go": r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"|\.go[\"`]|\bgo\.(?:mod|sum|work)\b|^//go:linkname"
-    r"|^(?:import)?[ \t(]+[\w.]+[ \t]+\"(?:os|flag|syscall|runtime(?:/debug)?)\"|\bflag\.(?:Lookup|Visit\w*|Parsed|NFlag|CommandLine)\b"
-    r"|\bos\.(?:Executable|Environ|\w*[eE]nv|Getwd|Getppid)\b|\bsyscall\.\w*[eE]nv\w*|\bruntime\.(?:Callers?|Stack|FuncForPC)\b"
+    r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|[\[(,]\s*path\s*=\s*\""
+    r"|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])|/\*(?:(?!\*/)(?s:.))*/\*",
+    ".go": r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"|\.go[\"`]|\bgo\.(?:mod|sum|work)\b"
+    r"|^//go:linkname"
+    r"|^(?:import)?[ \t(]+[\w.]+[ \t]+\"(?:os|flag|syscall|runtime(?:/debug)?)\""
+    r"|\bflag\.(?:Lookup|Visit\w*|Parsed|NFlag|CommandLine)\b|\bos\.(?:Executable|Environ|\w*[eE]nv|Getwd|Getppid)\b|\bsyscall\.\w*[eE]nv\w*|\bruntime\.(?:Callers?|Stack|FuncForPC)\b"
     r"|\bdebug\.(?:(?:Print)?Stack|ReadBuildInfo)\b"
     r"|[\"`]-?test\.|\.test\b[\"`]|^//go:build (?!(?:[\s!()&|]|\b(?:ignore|linux|darwin|windows|unix|\w*bsd|amd64|arm64"
     r"|arm|386|js|wasm|cgo|go1\.\d+)\b)+$)",
@@ -40,6 +41,11 @@ _ARGUMENTS = {".rs": r"\bargs(?:_os)?\s*\(\s*\)", ".go": r"\bos\.Args\b"}  # whi
 _MAIN = re.compile(r"(?m)^(?:func|(?:pub\s+)?fn)\s+main\s*\(\s*\)[^{;]*\{")
 _GO_TOP = re.compile(r"(?m)^func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<of>\w+)[^)]*\)\s*)?(?P<name>\w+)\s*[(\[]")
 _GO_OWN = re.compile(r"(?:Test|Benchmark|Fuzz|Example)\w*")
+_GO_LOCAL = re.compile(r"\bfunc\b[^{\n]*|[\w, \t]+(?=:=)|\bvar\s+[\w, \t]+|\bvar\s*\([^)]*")
+_GO_SET = re.compile(
+    r"(?m)(?:^|[;{]|,)[ \t]*\(?[*(& \t]*(\w+)\)?(?:\.\w+|\[[^]\n]*\])*[ \t]*(?:,[^=;{\n:]*)?"
+    r"(?:(?:<<|>>|&\^|[-+*/%&|^])?=(?!=)|\+\+|--)[^\n]*|(?<!&)&[ \t]*\(?(\w+)(?![\w.]*[{\w])[^\n]*"
+)
 _IMPL = re.compile(r"\bimpl\b\s*(?:<[^{]*?>\s*)?([\w:]+)[^{;]*?(?:\bfor\s+(?:&\s*)?(?:\w+\s*::\s*)*(\w+))?[^{;]*\{")
 _DECLARED = re.compile(r"\b(?:struct|enum|union|trait|type)\s+(\w+)")
 _FUNCTION = {
@@ -147,7 +153,16 @@ def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Count
     called = {word for each in work for word in re.findall(r"\w+(?=\s*\()", _text(each.after))}
     own = {*_DECLARED.findall(clean), *re.findall(r"\btype\s+(\w+)", clean)}
     made = (each for each in _GO_TOP.finditer(clean) if each["of"] not in own and not _GO_OWN.fullmatch(each["name"]))
-    return Counter(each[0] for each in made if each["name"] in {*called, "init"})
+    # any package may call a method, through an interface
+    parts = Counter(each[0] for each in made if each["of"] or each["name"] in {*called, "init"})
+    names, tops = {"_"}, re.split(r"(?m)^(?=func\b|var\b|const\b|type\b)", clean)
+    for top in tops:
+        if top.startswith(("var", "const")):
+            names |= {*re.findall(r"^(?:var|const)\s+(\w+)", top), *re.findall(r"(?m)^\s+(\w+)", top)}
+    for top in tops:
+        local = names | {word for each in _GO_LOCAL.findall(top) for word in re.findall(r"\w+", each)}
+        parts += Counter(each[0].strip() for each in _GO_SET.finditer(top) if (each[1] or each[2]) not in local)
+    return parts
 
 
 def broken(changes: Iterable[FileChange]) -> dict[str, bytes]:
