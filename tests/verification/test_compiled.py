@@ -2,8 +2,9 @@
 
 import pytest
 
-from agent_harness.verification.changes import FileChange
+from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.expecting.compiled import broken, rust_parts, sees_tests
+from agent_harness.verification.expecting.compiled import test_modules as modules_for_tests
 from agent_harness.verification.runner_config import harm
 
 CODE = "pub fn add(a: i64, b: i64) -> i64 {\n    a + b\n}\n"
@@ -77,6 +78,26 @@ def test_modules_for_tests_are_told_from_the_code_around_them(tests: str) -> Non
 def test_code_that_may_hide_or_see_its_tests_is_told(more: str) -> None:
     assert sees_tests(change("src/lib.rs", CODE + more, CODE), [])
     assert not sees_tests(change("src/lib.rs", CODE.replace("a + b", "b + a") + more, CODE + more), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "files", "is_module"),
+    [
+        ("src/util.rs", {"src/lib.rs": "#[cfg(test)]\nmod util;\n"}, True),
+        ("src/util/mod.rs", {"src/lib.rs": "#[cfg(test)]\npub(crate) mod util;\n"}, True),
+        ("src/util/data.rs", {"src/lib.rs": "#[cfg(test)]\nmod util;\n", "src/util.rs": "pub mod data;\n"}, True),
+        ("src/util.rs", {"src/lib.rs": "mod util;\n"}, False),
+        ("src/util.rs", {"src/lib.rs": "#[cfg(test)]\nmod util;\n", "src/main.rs": "mod util;\n"}, False),
+        ("src/util.rs", {}, False),
+        ("util/util.go", {"util/util.go": 'package util\n\nimport (\n\t"fmt"\n\t"testing"\n)\n'}, True),
+        ("util/util.go", {"util/util.go": 'package util\n\nimport "fmt"\n\nvar name = "testing"\n'}, False),
+    ],
+)
+def test_files_that_only_tests_compile_are_told(path: str, files: dict[str, str], is_module: bool) -> None:
+    paths = frozenset({path, *files})
+    changes = CandidateChanges(files=(change(path, "// other\n", "// one\n"),), before=paths, after=paths)
+    found = modules_for_tests(changes, lambda each: files[each].encode() if each in files else None)
+    assert found == ({path} if is_module else set())
 
 
 EXAMPLE = "/// Adds.\n///\n/// ```\n/// assert_eq!(calc::add(1, 2), 3);\n/// ```\n"

@@ -4,10 +4,10 @@ broken. There is no parser: brackets are counted after comments and literals wer
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agent_harness.verification.changes import FileChange
+from agent_harness.verification.changes import CandidateChanges, FileChange
 from agent_harness.verification.runner_config import is_test_file
 
 _LITERAL = {
@@ -22,6 +22,7 @@ _MODULE = re.compile(
     r"(?:pub\s*(?:\([^)]*\))?\s*)?mod\s+(?P<name>\w+)\s*(?P<end>[{;])"
 )
 _TEST = r"#\s*!?\s*\[\s*(?:(?:::|r#|unsafe\s*\(|\w+\s*::)\s*)*\w*test\w*"
+_TESTING = re.compile(r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"")
 _SEES = {
     ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|debug_assertions)\b|\bmod\s+\w*tests?\s*;"
     r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
@@ -29,7 +30,7 @@ _SEES = {
     r"|\benv\s*(?:::\s*(?!args)|\bas\b)|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
     r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|[\[(,]\s*path\s*=\s*\""
     r"|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])|/\*(?:(?!\*/)(?s:.))*/\*",
-    ".go": r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"|\.go[\"`]|\bgo\.(?:mod|sum|work)\b"
+    ".go": rf"{_TESTING.pattern}|\.go[\"`]|\bgo\.(?:mod|sum|work)\b"
     r"|^//go:linkname"
     r"|^(?:import)?[ \t(]+[\w.]+[ \t]+\"(?:os|flag|syscall|runtime(?:/debug)?)\""
     r"|\bflag\.(?:Lookup|Visit\w*|Parsed|NFlag|CommandLine)\b|\bos\.(?:Executable|Environ|\w*[eE]nv|Getwd|Getppid)\b|\bsyscall\.\w*[eE]nv\w*|\bruntime\.(?:Callers?|Stack|FuncForPC)\b"
@@ -58,6 +59,9 @@ _ANSWERS = {
     r"(?:->\s*&\s*(?:'\w+\s+)?str|\)\s*string)\s*\{$": 'return "~"',
     r"->\s*String\s*\{$": 'return "~".to_string()',
 }
+
+
+ReadFile = Callable[[str], bytes | None]
 
 
 class RustParts(NamedTuple):
@@ -92,7 +96,36 @@ def rust_parts(content: bytes | None) -> RustParts:
 
 
 def inline_differ(path: str, before: bytes | None, after: bytes | None) -> bool:
-    return not is_test_file(path) and rust_parts(before).tests != rust_parts(after).tests
+    old, new = rust_parts(before), rust_parts(after)
+    marked = [_found(_TEST, each.code, ".rs") for each in (old, new)]
+    return not is_test_file(path) and (old.tests != new.tests or marked[0] != marked[1])
+
+
+def test_modules(changes: CandidateChanges, read: ReadFile) -> set[str]:
+    """Return the changed files that only tests compile. ``read`` reads a file of the base."""
+    now = {change.path: change.after for change in changes.files}
+    sides = ((changes.before, read), (changes.after, lambda path: now[path] if path in now else read(path)))
+    paths = {each.path for each in changes.files if not (each.link or is_test_file(each.path))}
+    rust = {p for p in paths if p.endswith(".rs") and all(p not in known or _for_tests(p, of) for known, of in sides)}
+    return rust | {
+        p for p in paths if p.endswith(".go") and _TESTING.search(_blanked(_text(read(p)), ".go", texts=True))
+    }
+
+
+def _for_tests(path: str, read: ReadFile) -> bool:
+    """Return True if the file is a module of Rust that is declared only for tests, or a part of one."""
+    folder, name = posixpath.split(module_of(path))
+    beside = [f"{folder}/lib.rs", f"{folder}/main.rs"]
+    texts = {each: rust_parts(read(each)) for each in (*beside, f"{folder}/mod.rs", f"{folder}.rs") if each != path}
+    named = re.compile(rf"\bmod\s+{name}\s*;")
+    if any(named.search(_blanked(each.code, ".rs")) for each in texts.values()):
+        parents = [each for each in texts if each not in beside and named.search(_blanked(texts[each].code, ".rs"))]
+        return bool(parents) and all(is_test_file(each) or _for_tests(each, read) for each in parents)
+    return any(named.search(_blanked(each.tests, ".rs")) for each in texts.values())
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".rs").removesuffix("/mod")
 
 
 def sees_tests(change: FileChange, beside: Iterable[FileChange]) -> list[str]:
