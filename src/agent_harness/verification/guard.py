@@ -398,6 +398,11 @@ def _of_compiled(change: FileChange, changes: CandidateChanges, protection: Prot
     is_module = change.path.endswith(".rs") and change.path in protection.older
     if not protection.tests or is_module or any("pytest" in text for text in protection.checks.texts):
         return
+    folders = map(str, PurePosixPath(change.path).parents if change.path.endswith(".go") else ())
+    inner = next((each for each in folders if f"{each}/go.mod" in changes.after), "")
+    if inner and not any(inner in text for text in protection.checks.texts):
+        message = f"{change.path} belongs to the module {inner}/go.mod, whose tests the command may not run"
+        yield Finding("differs_in_tests", CRITICAL, message + protection.words.end, {"path": change.path})
     if seen := sees_tests(change, changes.files):
         message = (
             f"{change.path} may differ in tests from what is built, or hide tests: {seen[0]}{protection.words.end}"

@@ -24,12 +24,12 @@ _MODULE = re.compile(
 _TEST = r"#\s*!?\s*\[\s*(?:(?:::|r#|unsafe\s*\(|\w+\s*::)\s*)*\w*test\w*"
 _TESTING = re.compile(r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"")
 _SEES = {
-    ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|debug_assertions)\b|\bmod\s+\w*tests?\s*;"
+    ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|debug_assertions)\b|\bmod\s+(?:\w+_)?tests?\s*;"
     r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
     r"|::\s*current\b|\buse\b[^;]*\bcurrent\b|\bthread\s*::\s*(?:\{[^;]*)?\*|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b"
     r"|\benv\s*(?:::\s*(?!args)|\bas\b)|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
     r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|[\[(,]\s*path\s*=\s*\""
-    r"|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])|/\*(?:(?!\*/)(?s:.))*/\*",
+    r"|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])",
     ".go": rf"{_TESTING.pattern}|\.go[\"`]|\bgo\.(?:mod|sum|work)\b"
     r"|^//go:linkname"
     r"|^(?:import)?[ \t(]+[\w.]+[ \t]+\"(?:os|flag|syscall|runtime(?:/debug)?)\""
@@ -87,9 +87,10 @@ def rust_parts(content: bytes | None) -> RustParts:
     clean, inside = _blanked(code, ".rs"), _blanked(tests, ".rs")
     macros = re.finditer(r"\bmacro_rules\s*!\s*(\w+)\s*\{", clean)
     more = [rf"\b{m[1]}\s*!" for m in macros if re.search(_TEST, clean[m.end() : _closed(clean, m.end())])]
-    more += [rf"\b{name}\s*::" for name in names]
+    more += [rf"\b{name}\s*::|\buse\b[^;]*\b{name}\b" for name in names]
     hidden = _sees(code, ".rs") + _found(r"\bmacro_export\b", tests, ".rs")
     hidden += _found("|".join(more) or r"(?!)", code, ".rs", texts=False)
+    hidden += Counter(m[0] for m in _LITERAL[".rs"].finditer(text) if m[0].startswith("/*") and "/*" in m[0][2:])
     known = {*_DECLARED.findall(inside)}
     hidden += Counter(each[0] for each in _IMPL.finditer(inside) if known.isdisjoint(each.groups()))
     return RustParts(code, tests, hidden)
