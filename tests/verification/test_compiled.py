@@ -164,13 +164,37 @@ def test_go_code_that_sees_its_tests_or_needs_their_files_is_told(path: str, tex
 
 def test_only_new_and_changed_functions_are_broken() -> None:
     new = "pub fn mul(a: i64) -> i64 {\n    a\n}\n\nfn name() -> String {\n    String::new()\n}\n"
-    found = broken([change("src/lib.rs", CODE + TESTS + new, CODE), change("tests/it.rs", "fn it() {}\n")])
-    assert list(found) == ["src/lib.rs"]
+    found, sure = broken([change("src/lib.rs", CODE + TESTS + new, CODE), change("tests/it.rs", "fn it() {}\n")])
+    assert list(found) == ["src/lib.rs"] and sure
     text = found["src/lib.rs"].decode()
     assert text.startswith(CODE) and text.endswith(TESTS)
     assert text.count("return 113") == 1 and text.count('"~".to_string()') == 1
-    go = broken([change("a.go", "package a\n\nfunc F(x interface{}) bool { return true }\n\nfunc init() {}\n")])
-    assert go["a.go"].count(b'panic("changed")') == 1
+    work = [change("a.go", "package a\n\nfunc F(x interface{}) bool { return true }\n\nfunc init() {}\n")]
+    assert broken(work)[0]["a.go"].count(b"if true { return *new(bool) };") == 1
+    found, sure = broken(work, fails=True)
+    assert found["a.go"].count(b'if true { panic("changed") };') == 1 and not sure
+
+
+@pytest.mark.parametrize(
+    ("head", "answer"),
+    [
+        ("func F(a int) (int, error)", "return 113, *new(error)"),
+        ("func (c *Calc) F(in <-chan int) (n int, err error)", "return "),
+        ("func F[T any](a T) func(int) int", "return *new(func(int) int)"),
+        ("func F() (map[string]int, []int)", "return *new(map[string]int), *new([]int)"),
+        ("fn f<F: Fn(i64) -> i64>(f: F) -> bool", "return false"),
+        ("fn f<F>(f: F) -> u8 where F: Fn(i64) -> i64", "return 113"),
+        ("fn f(&self) -> Result<String, Error>", 'return Ok("~".to_string())'),
+        ("fn f(&mut self, a: i64)", "return "),
+        ("fn f() -> Option<&'a str>", "return None"),
+        ("fn f() -> impl Fn(i64) -> i64", None),
+        ("fn f() -> Self", None),
+    ],
+)  # fmt: skip
+def test_a_broken_function_gives_a_value_of_its_type(head: str, answer: str | None) -> None:
+    path = "a.go" if head.startswith("func") else "src/a.rs"
+    text = broken([change(path, f"{head} {{ x }}\n")])[0][path].decode()
+    assert text == (f"{head} {{ if true {{ {answer} }};  x }}\n" if answer is not None else f"{head} {{ x }}\n")
 
 
 @pytest.mark.parametrize(

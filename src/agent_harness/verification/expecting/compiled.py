@@ -4,7 +4,7 @@ broken. There is no parser: brackets are counted after comments and literals wer
 import posixpath
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from agent_harness.verification.changes import CandidateChanges, FileChange
@@ -51,14 +51,16 @@ _IMPL = re.compile(r"\bimpl\b\s*(?:<[^{]*?>\s*)?([\w:]+)[^{;]*?(?:\bfor\s+(?:&\s
 _DECLARED = re.compile(r"\b(?:struct|enum|union|trait|type)\s+(\w+)")
 _FUNCTION = {
     ".rs": re.compile(r"\bfn\s+(?!main\b)\w+[^;{}]*\{"),
-    ".go": re.compile(r"(?m)^func\b(?!\s+(?:init|main)\b)(?:[^{}]|interface\{\}|struct\{\})*\{"),
+    ".go": re.compile(r"(?m)^func\b(?!\s+(?:init|main)\b)(?:interface\{\}|struct\{\}|[^{}])*\{"),
 }
 _ANSWERS = {
-    r"(?:->|\))\s*(?:[iu](?:8|16|32|64|128|size)|u?int(?:8|16|32|64)?)\s*\{$": "return 113",
-    r"(?:->|\))\s*f(?:loat)?(?:32|64)\s*\{$": "return 113.0",
-    r"(?:->\s*&\s*(?:'\w+\s+)?str|\)\s*string)\s*\{$": 'return "~"',
-    r"->\s*String\s*\{$": 'return "~".to_string()',
+    r"[iu](?:8|16|32|64|128|size)|u?int(?:8|16|32|64)?": "113",
+    r"f(?:loat)?(?:32|64)": "113.0",
+    r"&\s*(?:'\w+\s+)?str|string": '"~"',
+    r"String": '"~".to_string()',
 }
+_EMPTY = {r"\(\)": "()", "bool": "false", r"Option\s*<.*": "None", r"(?:Vec|\w+Map|\w+Set)\s*<.*": "Default::default()"}
+_NAMED = re.compile(r"\s*\w+(?<!func)(?<!map)(?<!chan)\s+[^,]|.*,\s*\w+(?<!chan)\s+\w")
 
 
 ReadFile = Callable[[str], bytes | None]
@@ -199,9 +201,10 @@ def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Count
     return parts
 
 
-def broken(changes: Iterable[FileChange]) -> dict[str, bytes]:
-    """Return the files of the work in which each new or changed function gives a fixed answer, or fails."""
-    found: dict[str, bytes] = {}
+def broken(changes: Iterable[FileChange], *, fails: bool = False) -> tuple[dict[str, bytes], bool]:
+    """Return the files of the work in which each new or changed function gives a fixed answer.
+    The second value is True if no answer is an empty value. Such a function fails instead if ``fails`` is True."""
+    found, sure = dict[str, bytes](), True
     for change in changes:
         suffix = posixpath.splitext(change.path)[1]
         if suffix not in _FUNCTION or change.after is None or is_test_file(change.path):
@@ -210,13 +213,48 @@ def broken(changes: Iterable[FileChange]) -> dict[str, bytes]:
         clean, old, new, at = _blanked(text, suffix), _text(change.before), "", 0
         for each in _FUNCTION[suffix].finditer(clean):
             if each.start() >= at and text[each.start() : _closed(clean, each.end())] not in old:
-                panics = f'panic{"!" * (suffix == ".rs")}("changed")'
-                answer = next((value for head, value in _ANSWERS.items() if re.search(head, each[0])), panics)
+                kind = _result(each[0], suffix)
+                answer, is_sure = _answer(kind, _ANSWERS), bool(_answer(kind, _ANSWERS))
+                sure = sure and is_sure
+                if fails and not is_sure:
+                    answer = f'panic{"!" * (suffix == ".rs")}("changed")'
+                elif not is_sure:
+                    answer = _empty(kind, suffix)
                 # code that cannot be reached would be a warning
-                new, at = f"{new}{text[at : each.end()]} if true {{ {answer} }}; ", each.end()
+                begin = f" if true {{ {answer if fails and not is_sure else f'return {answer}'} }}; "
+                new, at = new + text[at : each.end()] + begin * (answer is not None), each.end()
         if new:
             found[change.path] = (new + text[at:] + tests).encode("utf-8", "surrogateescape")
-    return found
+    return found, sure
+
+
+def _result(head: str, suffix: str) -> str:
+    """Return the type of the result, from the begin of a function."""
+    name = re.search(r"\bfn\s+\w+" if suffix == ".rs" else r"func\s*(?:\([^)]*\)\s*)?\w+", head)
+    text, depth = head[name.end() if name else 0 : -1].replace("->", "\0"), 0
+    opening, closing = ("([<", ")]>") if suffix == ".rs" else ("([", ")]")
+    for at, sign in enumerate(text):
+        depth += (sign in opening) - (sign in closing)
+        if sign == ")" and not depth:
+            return re.split(r"\bwhere\b", text[at + 1 :].replace("\0", ""))[0].strip()
+    return ""
+
+
+def _answer(kind: str, answers: Mapping[str, str]) -> str | None:
+    return next((value for pattern, value in answers.items() if re.fullmatch(pattern, kind)), None)
+
+
+def _empty(kind: str, suffix: str) -> str | None:
+    """Return an empty value of a type, "" for no value, or None if none is known."""
+    if not kind or (suffix == ".go" and kind[0] == "(" and _NAMED.match(kind[1:])):
+        return ""
+    known = {**_ANSWERS, **_EMPTY}
+    if suffix == ".rs":
+        inner = re.match(r"(?:\w+\s*::\s*)*Result\s*<\s*([\w&']+|\(\)|\w+<\w+>)\s*[,>]", kind)
+        value = _answer(inner[1] if inner else kind, known)
+        return f"Ok({value})" if inner and value else value
+    parts = kind[1:-1].split(",") if kind[0] == "(" else [kind]
+    return ", ".join(_answer(each.strip(), _ANSWERS) or f"*new({each.strip()})" for each in parts)
 
 
 def _text(content: bytes | None) -> str:
