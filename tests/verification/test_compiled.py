@@ -64,6 +64,8 @@ def test_modules_for_tests_are_told_from_the_code_around_them(tests: str) -> Non
         "/* /* */ fn more() {} */\n",
         TESTS + "use self::tests as real;\n",
         "mod sums {\n    #[::core::prelude::v1::test]\n    fn adds() {}\n}\n",
+        "#[cfg(doctest)]\nfn more() {}\n",
+        "mod tests {\n    pub mod product;\n}\n",
         "macro_rules! case {\n    ($a:ident) => { #[$a] fn adds() {} };\n}\ncase!(test);\n",
         'fn more() -> bool {\n    std::env::var("CARGO").is_ok()\n}\n',
         'fn more() -> bool {\n    std::env::args().any(|each| each.contains("x"))\n}\n',
@@ -101,6 +103,7 @@ def test_files_that_only_tests_compile_are_told(path: str, files: dict[str, str]
     assert found == ({path} if is_module else set())
 
 
+EQUAL = "impl PartialEq for P {\n    fn eq(&self, _: &P) -> bool {\n        true\n    }\n}\n"
 EXAMPLE = "/// Adds.\n///\n/// ```\n/// assert_eq!(calc::add(1, 2), 3);\n/// ```\n"
 
 
@@ -121,6 +124,13 @@ EXAMPLE = "/// Adds.\n///\n/// ```\n/// assert_eq!(calc::add(1, 2), 3);\n/// ```
 def test_examples_and_modules_of_the_base_stay_as_they_were(after: str, told: bool) -> None:
     before = "pub mod sums;\n" + EXAMPLE + CODE
     assert bool(sees_tests(change("src/lib.rs", after, before), [])) is told
+
+
+def test_equality_that_was_derived_is_not_written_by_hand() -> None:
+    derived = "#[derive(Debug, PartialEq)]\npub struct P(pub i64);\n"
+    after = derived.replace(", PartialEq", "") + EQUAL
+    assert sees_tests(change("src/lib.rs", after, derived), [])
+    assert not sees_tests(change("src/lib.rs", derived + EQUAL.replace("P ", "Q "), derived), [])
 
 
 def test_a_changed_test_outside_of_a_module_is_told() -> None:
@@ -147,6 +157,8 @@ def test_a_changed_test_outside_of_a_module_is_told() -> None:
         ("calc.go", "// A comment about runtime.Callers and \"testing\"\npackage calc\n", False),
         ("calc_test.go", "package calc\n\nfunc half(a int) int { return a / 2 }\n", True),
         ("calc_test.go", "package calc\n\nfunc other(a int) int { return a / 2 }\n", False),
+        ("calc_test.go", "package calc\n\nfunc Mul(a, b int) int { return a * b * one }\n", True),
+        ("calc.go", 'package calc\n\nimport "fmt"; import "testing"\n', True),
         ("calc_test.go", "package calc\n\nfunc (p product) String() string { return p.a }\n", True),
         ("calc_test.go", "package calc\n\nvar _ = func() bool { on = true; return true }()\n", True),
         ("calc_test.go", "package calc\n\nfunc TestMain(m *testing.M) {\n\tcalc.On = true\n}\n", True),

@@ -22,9 +22,10 @@ _MODULE = re.compile(
     r"(?:pub\s*(?:\([^)]*\))?\s*)?mod\s+(?P<name>\w+)\s*(?P<end>[{;])"
 )
 _TEST = r"#\s*!?\s*\[\s*(?:(?:::|r#|unsafe\s*\(|\w+\s*::)\s*)*\w*test\w*"
-_TESTING = re.compile(r"(?m)^(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"")
+_TESTING = re.compile(r"(?m)(?:^|;[ \t]*)(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"")
 _SEES = {
-    ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|debug_assertions)\b|\bmod\s+(?:\w+_)?tests?\s*;"
+    ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|doctest|debug_assertions)\b"
+    r"|\bmod\s+(?:\w+_)?tests?\s*[;{]"
     r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
     r"|::\s*current\b|\buse\b[^;]*\bcurrent\b|\bthread\s*::\s*(?:\{[^;]*)?\*|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b"
     r"|\benv\s*(?:::\s*(?!args)|\bas\b)|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
@@ -159,6 +160,9 @@ def _displaced(before: str, after: str) -> Counter[str]:
     old, new = (_blanked(each, ".rs") for each in (before, after))
     inside = re.finditer(r"\bmod\s+(\w+)\s*\{", new)
     gone = Counter(each[0] for each in inside if re.search(rf"\bmod\s+{each[1]}\s*;", old))
+    derived = r"\bderive\s*\([^)]*\bPartialEq\b[^)]*\)[^{;]*?\b(?:struct|enum)\s+(\w+)"
+    equal = re.finditer(r"\bimpl\b[^{;]*\bPartialEq\b[^{;]*?\bfor\s+(?:\w+\s*::\s*)*(\w+)", new)
+    gone += Counter(each[0] for each in equal if each[1] in re.findall(derived, old))
     shown, now = _examples(before), _examples(after)
     return gone + Counter(f"the examples of {name or 'the file'}" for name, had in shown.items() if had != now[name])
 
@@ -177,7 +181,7 @@ def _examples(text: str) -> defaultdict[str, list[str]]:
         named = re.search(r"\b(?:fn|struct|enum|union|trait|type|mod|const|static|macro_rules\s*!)\s+(\w+)", line[0])
         item = named[1] if named else line[0].strip()
         found[item] += code
-        code, fence = [], ""
+        code, fence = list[str](), ""
     found[""] += code
     return defaultdict(list, {name: lines for name, lines in found.items() if lines})
 
@@ -186,11 +190,11 @@ def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Count
     """Return the functions of a Go test file that the work may call, and that no built program contains."""
     folder = posixpath.dirname(path)
     work = (e for e in beside if posixpath.dirname(e.path) == folder and not is_test_file(e.path))
-    called = {word for each in work for word in re.findall(r"\w+(?=\s*\()", _text(each.after))}
+    called = {"init"} | {word for each in work for word in re.findall(r"\w+(?=\s*\()", _text(each.after))}
     own = {*_DECLARED.findall(clean), *re.findall(r"\btype\s+(\w+)", clean)}
     made = (each for each in _GO_TOP.finditer(clean) if each["of"] not in own and not _GO_OWN.fullmatch(each["name"]))
     # any package may call a method, through an interface
-    parts = Counter(each[0] for each in made if each["of"] or each["name"] in {*called, "init"})
+    parts = Counter(each[0] for each in made if each["of"] or each["name"] in called or each["name"][0].isupper())
     names, tops = {"_"}, re.split(r"(?m)^(?=func\b|var\b|const\b|type\b)", clean)
     for top in tops:
         if top.startswith(("var", "const")):
