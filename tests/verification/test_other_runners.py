@@ -260,6 +260,13 @@ BESIDE_TESTS = "use super::*;\n\n#[test]\nfn adds() {\n    assert_eq!(add(1, 2),
 SEES = RUST_MUL.replace("a * b", "if cfg!(test) { a * b } else { 0 }").replace("mul", "times")
 NAMED = RUST_FILE.replace("calc::mul(3, 4)", "{ let _ = calc::mul; 12 }")
 MODULE = {"src/lib.rs": f"pub mod mul;\n{RUST_CODE}{RUST_TESTS}", "tests/mul.rs": None}
+HELPED = RUST_CODE + "#[cfg(test)]\nmod test;\n"
+SAME = "use super::*;\n\nfn same(a: i64, b: i64) {\n    assert_eq!(a, b);\n}\n"
+HELPER = SAME + "\n#[test]\nfn adds() {\n    same(add(1, 2), 3);\n}\n"
+EMPTIED = HELPER.replace("assert_eq!", "let _ = ")
+HELPED_NEW = "\n#[test]\nfn multiplies() {\n    same(mul(3, 4), 12);\n}\n"
+SUMS: Files = {"src/lib.rs": "pub mod sums;\n", "src/sums.rs": RUST_CODE + RUST_TESTS}
+MOVED: Files = {"src/lib.rs": f"pub mod sums;\n{RUST_MUL}", "src/sums.rs": None, "src/unused.rs": RUST_TESTS}
 TESTED = RUST_MUL + RUST_TESTS.replace("adds", "multiplies").replace("add(1, 2), 3", "mul(3, 4), 12")
 PLACES: list[tuple[str, Files, Files, str]] = [
     ("another result is expected", {"src/lib.rs": BETWEEN}, {"src/lib.rs": OTHER_RESULT + RUST_MUL}, PROTECTED),
@@ -269,6 +276,13 @@ PLACES: list[tuple[str, Files, Files, str]] = [
      PROTECTED),
     ("the work asks for its tests", {}, rust(RUST_CODE + SEES, file=None), DIFFERS),
     ("the test only names the work", {}, rust(file=NAMED), "weak_test"),
+    ("a helper in a module for tests is emptied", {"src/lib.rs": HELPED, "src/test.rs": HELPER},
+     {"src/lib.rs": HELPED.replace("a + b", "a - b") + RUST_MUL, "src/test.rs": EMPTIED},
+     PROTECTED),
+    ("honest test in a module for tests", {"src/lib.rs": HELPED, "src/test.rs": HELPER},
+     {"src/lib.rs": HELPED + RUST_MUL, "src/test.rs": HELPER + HELPED_NEW, "tests/mul.rs": None}, PROVEN),
+    ("tests of a moved module are weaker", SUMS,
+     {**MOVED, "src/sums/mod.rs": RUST_WRONG + RUST_TESTS.replace("3);", "-1);")}, PROTECTED),
     ("honest tests in a new module", {}, {**MODULE, "src/mul.rs": TESTED}, PROVEN),
 ]  # fmt: skip
 
@@ -279,7 +293,7 @@ def test_tests_of_rust_count_wherever_they_stand(
     make_repo: Callable[..., JudgedProject], base: Files, files: Files, outcome: str
 ) -> None:
     repo = make_repo({**RUST, **base}, resolved=False)
-    work = {path: text for path, text in {"tests/mul.rs": RUST_FILE, **files}.items() if text}
+    work = {path: text for path, text in {"tests/mul.rs": RUST_FILE, **files}.items() if text or path in base}
     assert outcome_of(repo, "cargo test --offline", work) == outcome
 
 

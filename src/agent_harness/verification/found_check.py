@@ -79,7 +79,14 @@ def _named(file: str, command: str) -> Callable[[Git, str], FoundCheck | None]:
     return lambda git, commit: FoundCheck(command=command, source=file) if git.show(commit, file) is not None else None
 
 
-_go, _cargo = _named("go.mod", "go test ./..."), _named("Cargo.toml", "cargo test")
+def _cargo(git: Git, commit: str) -> FoundCheck | None:
+    text = git.show(commit, "Cargo.toml")
+    # without the option, a package at the root would be the only one that is tested
+    all_packages = " --workspace" * (b"[workspace" in (text or b""))
+    return FoundCheck(command=f"cargo test{all_packages}", source="Cargo.toml") if text is not None else None
+
+
+_go = _named("go.mod", "go test ./...")
 _maven, _gradle = _named("pom.xml", "mvn -q test"), _named("gradlew", "./gradlew test")
 _tox, _nox = _named("tox.ini", "tox"), _named("noxfile.py", "nox")
 

@@ -15,7 +15,7 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.bending import bent, weaker_test
 from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
-from agent_harness.verification.expecting.compiled import sees_tests
+from agent_harness.verification.expecting.compiled import sees_tests, test_modules
 from agent_harness.verification.runner_config import (
     harm,
     in_test_folder,
@@ -185,7 +185,8 @@ class Guard:
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
-        found = survey(changes, self.protection)
+        more = test_modules(changes, self.tree.read) if self.protection.tests else set[str]()
+        found = survey(changes, replace(self.protection, older={*self.protection.older, *more}))
         known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
         more = survey(changes, self.later).findings if self.later else ()
         others = [each for each in more if each.data.get("path") not in known and each not in found.findings]
@@ -376,8 +377,14 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_compiled(change: FileChange, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    if not protection.tests or any("pytest" in text for text in protection.checks.texts):
+    is_module = change.path.endswith(".rs") and change.path in protection.older
+    if not protection.tests or is_module or any("pytest" in text for text in protection.checks.texts):
         return
+    folders = map(str, PurePosixPath(change.path).parents if change.path.endswith(".go") else ())
+    inner = next((each for each in folders if f"{each}/go.mod" in changes.after), "")
+    if inner and not any(inner in text for text in protection.checks.texts):
+        message = f"{change.path} belongs to the module {inner}/go.mod, whose tests the command may not run"
+        yield Finding("differs_in_tests", CRITICAL, message + protection.words.end, {"path": change.path})
     if seen := sees_tests(change, changes.files):
         message = (
             f"{change.path} may differ in tests from what is built, or hide tests: {seen[0]}{protection.words.end}"
@@ -440,10 +447,16 @@ def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
 
 def _older_test(change: FileChange) -> Iterator[Finding]:
     is_plain = change.status == "M" and not change.link and not _reaching(change)
-    if is_plain and sources.only_gains_tests(change.before, change.after):
+    if is_plain and (sources.only_gains_tests(change.before, change.after) or _is_longer(change)):
         return
     word = "deletes" if change.status == "D" else "changes"
     yield _protected(change, f"The session {word} {change.path}, a test that does not belong to its feature.")
+
+
+def _is_longer(change: FileChange) -> bool:
+    """Return True if a module for tests of Rust, or a helper of Go's tests, only has new lines."""
+    is_compiled = change.path.endswith((".rs", ".go")) and not is_test_file(change.path)
+    return is_compiled and not weaker_test(change, alone=False)
 
 
 def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) -> Finding:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agent_harness.verification.case import Case
 from agent_harness.verification.changes import contents
-from agent_harness.verification.expecting.compiled import rust_parts
+from agent_harness.verification.expecting.compiled import module_of, rust_parts
 from agent_harness.verification.guard import file_of
 from agent_harness.verification.runner_config import is_test_file
 
@@ -25,21 +25,21 @@ def is_inline(node: str) -> bool:
 def inline_tests(case: Case) -> InlineTests:
     """Return the versions of the changed files whose inline tests differ."""
     paths = [c.path for c in case.changes.files if c.path.endswith(".rs") and not c.link]
-    paths = [path for path in paths if not is_test_file(path)]
-    if not paths:
-        return InlineTests({}, {}, {})
+    whole = [path for path in paths if path in case.survey.test_side and not is_test_file(path)]
+    paths = [path for path in paths if not (path in whole or is_test_file(path))]
     before, after = (contents(case.git, commit, paths) for commit in (case.base, case.candidate))
-    brought, kept, now = dict[str, bytes](), dict[str, bytes](), dict[str, bytes]()
-    for path in paths:
-        (old_code, old), (code, new) = (_parts(texts.get(path)) for texts in (before, after))
+    brought, kept, now = dict[str, bytes](), dict[str, bytes](), dict(contents(case.git, case.candidate, whole))
+    # x.rs and x/mod.rs are one module; any other file may be one that no crate compiles
+    left = {module_of(path): path for path in before if path not in after}
+    for path in (path for path in paths if path in after):
+        was = path if path in before else left.get(module_of(path), path)
+        (old_code, old), (code, new) = _parts(before.get(was)), _parts(after[path])
         if old == new:
             continue
         if new:
-            brought[path], now[path] = old_code + new, code + new
+            brought[was], now[path] = old_code + new, code + new
         if old:
             kept[path] = code + old
-    moved = {_parts(text)[1] for path, text in after.items() if path not in before}
-    kept = {path: text for path, text in kept.items() if path in after or text not in moved}
     return InlineTests(brought, kept, now)
 
 

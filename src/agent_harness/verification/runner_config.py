@@ -121,8 +121,9 @@ def _set_by_cargo(before: bytes | None, after: bytes | None) -> str | None:
     except (ValueError, RecursionError, AttributeError):
         return "it cannot be read"
     keys = [key for key, one, other in parts if one != other and before is not None]
-    for_tests = new.get("dev-dependencies")
-    keys += ["dev-dependencies"] if for_tests != old.get("dev-dependencies") and "'path': '.'" in str(for_tests) else []
+    for name in ("dev-dependencies", "target"):  # the tests would be built with features that the work is not
+        rows = re.findall(r"\{[^{}]*\}", str(new.get(name))) if new.get(name) != old.get(name) else []
+        keys += [name] if any("'path':" in row and "'features':" in row for row in rows) else []
     return f"it sets {', '.join(keys)}" if keys else None
 
 

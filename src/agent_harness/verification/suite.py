@@ -24,6 +24,9 @@ class SuiteStage:
     def judge(self) -> None:
         case, survey = self._case, self._case.survey
         side = [path for path in survey.test_side if path not in survey.released]
+        # a file of the work may name a new module for tests, and is not built without it
+        inside = [path for path in side if path.endswith(".rs") and "/src/" in f"/{path}"]
+        side = [path for path in side if path not in inside or path in case.tree.paths]
         older = [node for node in case.baseline if not self._is_own(node)]
         alone = case.alone = bool(older) and case.runner.has_checkouts
         if alone:
@@ -75,7 +78,7 @@ class SuiteStage:
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
         """Return the deleted baseline tests of files that the user allows the work to change."""
         case = self._case
-        gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
+        gone = {node for node in baseline if node not in report.cases and _is_released(case, node)}
         broken = {file_of(node) for node in report.failing}
         left = [file for file in self._protected if not any(_holds(file, node) for node in report.passing)]
         out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
@@ -176,8 +179,12 @@ def older_tests(case: Case) -> None:
 
 def _is_free(case: Case, node: str) -> bool:
     """Return True if the user allows the work to change the file of a test, or the work moves the file."""
+    return file_of(node) in case.survey.moved or _is_released(case, node)
+
+
+def _is_released(case: Case, node: str) -> bool:
     file, survey = file_of(node), case.survey
-    if file in (*survey.released, *survey.moved):
+    if file in survey.released:
         return True
     if not (is_inline(node) or file.startswith("doc-tests ")):
         return False

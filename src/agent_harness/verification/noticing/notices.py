@@ -4,7 +4,7 @@ fixed answer. If the check passes with any expected values, the work is rejected
 that it added or changed pass on broken work. If only the user's tests pass on broken work, a finding reports this."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
@@ -83,13 +83,13 @@ def _by_exit_status(case: Case, command: str) -> None:
     returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    changed = broken(case.work) if case.runs["proof"].by_runner else {}
+    changed = case.runs["proof"].by_runner and broken(case.work)[0]
     if not (versions or returned or gone or changed or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
         if changed and not case.ended:
-            _broken_work(case, command, changed)
+            _broken_work(case, command)
         if case.noticed and case.runs["proof"].by_runner and not case.ended:
             _own_values(case, command)
         if not case.ended:
@@ -134,18 +134,26 @@ def _own_values(case: Case, command: str) -> None:
         case.noticed, case.not_asked = False, "its own tests notice no changed value"
 
 
-def _broken_work(case: Case, command: str, files: Mapping[str, bytes]) -> None:
+def _broken_work(case: Case, command: str) -> None:
     """Add a finding if every test that shows the work passes although the changed functions are broken."""
     proof, before = case.runs["proof"].report, case.runs.get("red", case.runs.get("older tests"))
-    run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
-    if proof is None or run.stopped:
-        return
-    shown = proof.passing - (before.report.passing if before and before.report else frozenset())
-    known = shown & run.report.cases.keys() if run.report else frozenset[str]()
-    if not known:
-        case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
-    elif run.report and known <= run.report.passing:
-        _reject_blind(case, [f"the changed functions of {listed(files)} give other answers"], "0 of 1 broken versions")
+    for fails in (False, True):
+        files, sure = broken(case.work, fails=fails)
+        run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
+        if proof is None or run.stopped:
+            return
+        shown = proof.passing - (before.report.passing if before and before.report else frozenset())
+        known = shown & run.report.cases.keys() if run.report else frozenset[str]()
+        blind = bool(run.report and known and known <= run.report.passing)
+        if known and not blind:
+            if fails:  # a test that compares nothing notices this, too
+                case.noticed, case.not_asked = False, "its tests notice only that the changed functions fail"
+            return
+        if blind and (sure or fails):
+            what = f"the changed functions of {listed(files)} give other answers"
+            _reject_blind(case, [what], "0 of 1 broken versions")
+            return
+    case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
 
 
 def _check_files(case: Case) -> tuple[dict[str, bytes], dict[str, bytes]]:
