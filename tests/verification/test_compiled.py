@@ -71,6 +71,45 @@ def test_go_code_that_sees_its_tests_or_needs_their_files_is_told(path: str, tex
     assert bool(sees_tests(change(path, text), [work])) is told
 
 
+ASSERT = "import assert from 'node:assert/strict';\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("if (!process.env.NODE_TEST_CONTEXT) return n;\n", True),
+        ("const { NODE_TEST_CONTEXT: seen } = process.env;\n", True),
+        ("const seen = process.argv[1].includes('test');\n", True),
+        ("const seen = process.execArgv.length > 0;\n", True),
+        ("const seen = require.main !== module;\n", True),
+        ("const seen = new Error().stack.includes('test');\n", True),
+        ("const seen = process['en' + 'v'].VITE;\n", True),
+        ("if (import.meta.vitest) answer = 12;\n", True),
+        ("export const seen = typeof describe === 'function';\n", True),
+        ("if (process.env.NODE_ENV === 'test') answer = 12;\n", True),
+        ("import { mock } from 'node:test';\n", True),
+        (ASSERT + "assert.equal = () => {};\n", True),
+        (ASSERT + "assert['ok'] = () => {};\n", True),
+        (ASSERT + "Object.defineProperty(assert, 'ok', { value() {} });\n", True),
+        ("require('assert').ok = () => {};\n", True),
+        ("const { strict: check } = require('node:assert');\ncheck.ok = () => {};\n", True),
+        ("globalThis.expect = () => {};\n", True),
+        ("Object.is = () => true;\n", True),
+        (ASSERT + "assert.equal(a, b);\nassert(a.ok === true);\nconst f = (x) => assert.ok(x);\n", False),
+        ("if (require.main === module) main(process.argv.slice(2));\n", False),
+        ("if (process.argv[1] === fileURLToPath(import.meta.url)) main();\n", False),
+        ("const [, , name] = process.argv;\nconst port = process.env.PORT;\n", False),
+        ("console.error(error.stack);\nthis.stack.push(1);\nresult.ok = true;\n", False),
+        ("class Odd extends Error { constructor() { super(); Error.captureStackTrace(this, Odd); } }\n", False),
+        ("export const latest = { test: 1 };\nif (/a/.test(name)) process.exit(1);\n", False),
+    ],
+)
+def test_javascript_that_sees_its_tests_or_changes_assertions_is_told(more: str, told: bool) -> None:
+    code = "export const add = (a, b) => a + b;\n"
+    assert bool(sees_tests(change("src/calc.mjs", code + more, code), [])) is told
+    assert not sees_tests(change("src/calc.mjs", more + code + code, code + more), [])
+
+
 def test_only_new_and_changed_functions_are_broken() -> None:
     new = "pub fn mul(a: i64) -> i64 {\n    a\n}\n\nfn name() -> String {\n    String::new()\n}\n"
     found = broken([change("src/lib.rs", CODE + TESTS + new, CODE), change("tests/it.rs", "fn it() {}\n")])

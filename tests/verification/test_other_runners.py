@@ -83,7 +83,7 @@ JS_HELPER = "function mul(a, b) { return calc.mul(a, b); }\n"
 JS_LOOK = JS_MUL.replace(
     "test('", "if (typeof calc.mul !== 'function') throw new Error('no');\nprocess.exit(0);\ntest('", 1
 )
-JS_HIDING = "if (process.argv[1].includes('add.test')) process.exit(0);\n"
+JS_HIDING = "const own = process;\nif (own.argv.join().includes('add.test')) process.exit(0);\n"
 
 
 def js(code: str = "", test: str = JS_MUL, **more: str | None) -> Files:
@@ -92,7 +92,7 @@ def js(code: str = "", test: str = JS_MUL, **more: str | None) -> Files:
 
 JS_ROWS: list[Row] = [
     ("honest", js(), PROVEN),
-    ("the module ends the process", js("process.exit(0);\n"), REGRESSION),
+    ("the module ends the process", js("process.exit(0);\n"), FAILED),
     ("honest suite", js(test=JS_BEGIN + JS_SUITE), PROVEN),
     ("honest with a helper", js(test=JS_MUL.replace("calc.mul(3", "mul(3") + JS_HELPER), PROVEN),
     ("no value is compared", js(test=JS_MUL.replace("strictEqual(calc.mul(3, 4), 12)", "ok(true)")), GREEN_BEFORE),
@@ -105,6 +105,7 @@ JS_ROWS: list[Row] = [
     ("the test file ends the process", js(test="process.exit(0);\n" + JS_MUL), GREEN_BEFORE),
     ("the test file ends the process after a look", js(test=JS_LOOK), GREEN_BEFORE),
     ("the module ends only the older tests", js(JS_HIDING), REGRESSION),
+    ("the module asks for its tests", js("if (process.env.NODE_TEST_CONTEXT) exports.seen = 1;\n"), DIFFERS),
     ("lines of a passed test are printed", js("console.log('ok 1 - adds\\n1..1');\n" + JS_HIDING), REGRESSION),
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from agent_harness.verification.command.bending import bent, weaker_test
 from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
 from agent_harness.verification.expecting.compiled import sees_tests
 from agent_harness.verification.runner_config import (
+    JS_SUFFIXES,
     harm,
     in_test_folder,
     is_conftest,
@@ -101,7 +102,11 @@ class Survey:
 
 def is_read(path: str) -> bool:
     pure = PurePosixPath(path)
-    return pure.suffix in {".py", ".pth", ".rs", ".go"} or pure.name == "entry_points.txt" or is_runner_config(path)
+    return (
+        pure.suffix in {".py", ".pth", ".rs", ".go", *JS_SUFFIXES}
+        or pure.name == "entry_points.txt"
+        or is_runner_config(path)
+    )
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:

@@ -31,6 +31,7 @@ _TEST_NAMES = (
     *("*[-_]test.[cm][jt]s", "*[-_]test.[jt]s", "*[-_]spec.[jt]s", "*_test.rb", "*.t"),
     *("*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.kt", "*Spec.groovy", "*Test.php", "*Tests.cs"),
 )
+JS_SUFFIXES = frozenset({".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx"})
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
 _TOML_FILES = frozenset({"pytest.toml", ".pytest.toml", "pyproject.toml"})
 _OWN_FILES = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})  # being there is enough

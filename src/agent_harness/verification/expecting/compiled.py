@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from agent_harness.verification.changes import FileChange
-from agent_harness.verification.runner_config import is_test_file
+from agent_harness.verification.runner_config import JS_SUFFIXES, is_test_file
 
 _LITERAL = {
     ".rs": re.compile(
@@ -32,6 +32,28 @@ _SEES = {
     r"|[\"`]-?test\.|\.test\b[\"`]|^//go:build (?!(?:[\s!()&|]|\b(?:ignore|linux|darwin|windows|unix|\w*bsd|amd64|arm64"
     r"|arm|386|js|wasm|cgo|go1\.\d+)\b)+$)",
 }
+_JS_SEES = re.compile(
+    r"\bNODE_TEST\w*|\bJEST_WORKER_ID\b|\bVITEST\w*|\bimport\.meta\.vitest\b|\bNODE_OPTIONS\b|\bnpm_(?:lifecycle|command)\w*"
+    r"|\bNODE_ENV\b[^\n;]{0,9}['\"`]test\b|\bprocess\s*(?:\?\.)?\[|\bexecArgv\b|\bargv0\b|\bargv\[[01]\]|/proc/self|\bprocess\.argv\b(?!\.slice\(2\)|\[[2-9]\])"
+    r"|\brequire\.(?:main|cache)\b|\bmodule\.(?:parent|children)\b|\bnew Error\([^\n]*?\)\.stack\b"
+    r"|\{\s*stack\b[^}]*\}\s*=\s*(?:new\s)?\w*Error"
+    r"|\.test\(\w+\.stack\b|\.stack\??\.(?:split|match\w*|search|replace\w*|includes\(['\"`/])|\bprepareStackTrace\b|\bgetCallSites?\b"
+    r"|\bcaptureStackTrace\((?!this\b)|\btypeof\s*\(?\s*(?:global(?:This)?\.)?(?:describe|it|test|expect|jest|vi)\b"
+    r"|\bglobal(?:This)?\s*\.\s*(?:describe|it|test|expect|jest|vi|assert)\b|\bglobal(?:This)?\s*\["
+    r"|['\"](?:node:test(?:/\w+)?|vitest|jest|@jest/\w+|node:module|node:vm|node:inspector)['\"]"
+    r"|\b(?:Object|Array|Number|String|Boolean|Date|Map|Set|RegExp|Function|Promise|JSON|Math|Reflect)\.(?:prototype\.)?\w+\s*=(?![=>])"
+    r"|\.(?:strictEqual|notStrictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|toBe|toEqual|toStrictEqual)\s*=(?![=>])"
+    r"|\brequire\(\s*['\"](?:node:)?(?:assert|chai)[^)\n]*\)[\w.\[\]'\"]*\s*=(?![=>])"
+)
+_JS_PROGRAM = re.compile(  # how a module tells that it is the program, and not a library
+    r"(?m)^if \((?:require\.main === module|import\.meta\.url === (?:\w+\.)?pathToFileURL\(process\.argv\[1\]\)\.href"
+    r"|import\.meta\.url === `file://\$\{process\.argv\[1\]\}`"
+    r"|process\.argv\[1\] === (?:\w+\.)?fileURLToPath\(import\.meta\.url\))\)"
+    r"|\.parse(?:Async)?\(process\.argv\)|\bhideBin\(process\.argv\)|\[\s*,\s*,[^\]]*\]\s*=\s*process\.argv\b(?!\[)"
+)
+_JS_ASSERTS = re.compile(
+    r"\b(?:const|let|var|import)\s+([^;=()]+?)\s*(?:=\s*(?:await\s+)?(?:require|import)\(|\bfrom\b)\s*['\"](?:node:)?(?:assert(?:/\w+)?|chai)['\"]"
+)
 _GO_TOP = re.compile(r"(?m)^func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<of>\w+)[^)]*\)\s*)?(?P<name>\w+)\s*[(\[]")
 _GO_OWN = re.compile(r"(?:Test|Benchmark|Fuzz|Example)\w*")
 _IMPL = re.compile(r"\bimpl\b\s*(?:<[^{]*?>\s*)?([\w:]+)[^{;]*?(?:\bfor\s+(?:&\s*)?(?:\w+\s*::\s*)*(\w+))?[^{;]*\{")
@@ -86,6 +108,9 @@ def inline_differ(path: str, before: bytes | None, after: bytes | None) -> bool:
 def sees_tests(change: FileChange, beside: Iterable[FileChange]) -> list[str]:
     """Return the new parts by which the work may behave differently in its tests, or hide tests."""
     suffix = posixpath.splitext(change.path)[1]
+    if suffix in JS_SUFFIXES and not is_test_file(change.path):
+        before, after = (_sees_in_js(_text(each)) for each in (change.before, change.after))
+        return [each.strip() for each in (after - before).elements()]
     if change.after is None or suffix not in _SEES or (suffix == ".rs" and is_test_file(change.path)):
         return []
     if suffix == ".rs":
@@ -96,6 +121,18 @@ def sees_tests(change: FileChange, beside: Iterable[FileChange]) -> list[str]:
     else:
         old, new = (_found(_SEES[".go"], _text(each), ".go") for each in (change.before, change.after))
     return [each.partition("\n")[0].strip() for each in (new - old).elements()]
+
+
+def _sees_in_js(text: str) -> Counter[str]:
+    # comments stay: without a parser, a regular expression with quotes could hide code
+    text = _JS_PROGRAM.sub("", text)
+    names = {name for each in _JS_ASSERTS.findall(text) for name in re.findall(r"\w+", each)} - {"as", "default"}
+    said = "|".join(sorted(names)) or r"(?!)"
+    changed = (
+        rf"\b(?:{said})(?:\.\w+)*(?:\.\w+|\[[^\]\n]*\])\s*=(?![=>])"
+        rf"|\b(?:Object|Reflect)\.(?:assign|set\w*|define\w+)\(\s*(?:{said}|global(?:This)?)\b"
+    )
+    return Counter([each[0] for pattern in (_JS_SEES, re.compile(changed)) for each in pattern.finditer(text)])
 
 
 def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Counter[str]:
