@@ -134,3 +134,14 @@ def test_only_new_and_changed_functions_are_broken() -> None:
 def test_settings_of_cargo_that_decide_what_is_tested_are_protected(more: str, why: str | None) -> None:
     before = b"[package]\nname = 'a'\nversion = '1.0.0'\n"
     assert harm("Cargo.toml", before, before + more.encode()) == why
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("<dependencies><dependency>b</dependency></dependencies>\n", None),
+        ("<build><testSourceDirectory>other</testSourceDirectory></build>\n", "it sets more than dependencies"),
+    ],
+)
+def test_settings_of_maven_that_decide_what_is_tested_are_protected(more: str, why: str | None) -> None:
+    assert harm("pom.xml", b"<project>\n</project>\n", f"<project>\n{more}</project>\n".encode()) == why

@@ -18,6 +18,7 @@ from agent_harness.verification.expecting.compiled import sees_tests
 from agent_harness.verification.runner_config import (
     JS_SUFFIXES,
     harm,
+    in_modules,
     in_test_folder,
     is_conftest,
     is_runner_config,
@@ -331,7 +332,8 @@ def _module_names(path: str) -> set[str]:
 
 
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    if protection.python and (why := shadows(change, changes, protection.import_roots)):
+    why = shadows(change, changes, protection.import_roots) if protection.python else None
+    if protection.tests and (why := why or in_modules(change)):
         message = f"{change.path} is not accepted: {why}. Use another file name."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
     if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):

@@ -3,7 +3,6 @@ The file is a test given with an item, or a command uses the file, as a script o
 words how the new version weakens the check, or is ``None``. Comments, layout and line endings are ignored."""
 
 import difflib
-import json
 import re
 from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
@@ -12,13 +11,13 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange
 from agent_harness.verification.command.makefile import weakened
 from agent_harness.verification.command.named_files import AbsentFile, Named, package_scripts
+from agent_harness.verification.runner_config import package_members
 
 _SLASHES = frozenset({".js", ".ts", ".mjs", ".cjs", ".go", ".rs", ".java", ".php"})  # comments of these begin with them
 _LEAVING_OUT = re.compile(
     r"\b(x(it|test|describe)|f(it|describe)|todo|exit|return|process|Skip|SkipNow|ignore|Ignore|Disabled|pending)\b"
     r"|\.(skip|only|todo|skipIf|runIf)\b|@(skip|disabled)|t\.Skip|/\*|#if\b|=begin|__END__"
 )
-_RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
 _SHOWN = 60
 Line = tuple[int, str]
 
@@ -106,16 +105,8 @@ def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
     if different:
         now = new.get(different[0])
         return f"its script {different[0]} is " + (f"now '{now[:_SHOWN]}'" if now else "gone")
-    members = [name for name in _RUNNER_MEMBERS if _member(before, name) != _member(after, name)]
+    members = package_members(before, after)
     return f"it sets {', '.join(members)}" if members else None
-
-
-def _member(content: bytes, name: str) -> object:
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return "unreadable"
-    return document.get(name) if isinstance(document, dict) else None
 
 
 def _text(content: bytes) -> str:
