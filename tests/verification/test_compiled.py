@@ -3,7 +3,7 @@
 import pytest
 
 from agent_harness.verification.changes import FileChange
-from agent_harness.verification.expecting.compiled import broken, rust_parts, sees_tests
+from agent_harness.verification.expecting.compiled import broken, broken_in_js, rust_parts, sees_tests
 from agent_harness.verification.runner_config import harm
 
 CODE = "pub fn add(a: i64, b: i64) -> i64 {\n    a + b\n}\n"
@@ -119,6 +119,24 @@ def test_only_new_and_changed_functions_are_broken() -> None:
     assert text.count("return 113") == 1 and text.count('"~".to_string()') == 1
     go = broken([change("a.go", "package a\n\nfunc F(x interface{}) bool { return true }\n\nfunc init() {}\n")])
     assert go["a.go"].count(b'panic("changed")') == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "other"),
+    [
+        ("exports.mul = (a, b) =>@ a * b;\n", "113"),
+        ("const mul = async (a) => {@\n  a;\n};\n", "113"),
+        ("export function f(a = g()) {@\n  return `x`;\n}\n", '"~"'),
+        ("class A {\n  b(c: number): string {@\n    if (c) {}\n  }\n}\n", "113"),
+        ("const mul = a =>@ a", "113"),
+    ],
+)  # fmt: skip
+def test_new_functions_of_javascript_are_broken(code: str, other: str) -> None:
+    old = "export const old = (a) => a;\n"
+    work = [change("calc.ts", old + code.replace("@", ""), old)]
+    undone = "if (true) return undefined; " if "{@" in code else " true ? undefined :"
+    assert broken_in_js(work, valued=False)["calc.ts"].decode() == old + code.replace("@", undone)
+    assert f" {other}" in broken_in_js(work, valued=True)["calc.ts"].decode()
 
 
 @pytest.mark.parametrize(

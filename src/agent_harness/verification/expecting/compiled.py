@@ -62,6 +62,14 @@ _FUNCTION = {
     ".rs": re.compile(r"\bfn\s+(?!main\b)\w+[^;{}]*\{"),
     ".go": re.compile(r"(?m)^func\b(?!\s+(?:init|main)\b)(?:[^{}]|interface\{\}|struct\{\})*\{"),
 }
+_JS_LITERAL = re.compile(r"//[^\n]*|/\*(?s:.)*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\(?s:.))*`")
+_JS_ARGUMENTS = r"\s*\((?:[^()]|\([^()]*\))*\)\s*(?::[^={};\n]+)?"
+_JS_FUNCTION = re.compile(
+    rf"(?m)(?:\bfunction\b\s*\*?\s*\w+|(?:=|\bdefault)\s*(?:async\s+)?function\b\s*\*?){_JS_ARGUMENTS}\{{"
+    r"|^[ \t]+(?:(?:async|static|get|public|private|protected|override)\s+)*\*?\s*#?"
+    rf"(?!(?:if|for|while|switch|catch|with|function|constructor|return)\b)\w+{_JS_ARGUMENTS}\{{"
+    rf"|(?:=|\bdefault|^[ \t]+\w+\s*:)\s*(?:async\s*)?(?:{_JS_ARGUMENTS}|\w+\s*)=>\s*(?:\{{|(?P<value>(?=[^\s{{])))"
+)
 _ANSWERS = {
     r"(?:->|\))\s*(?:[iu](?:8|16|32|64|128|size)|u?int(?:8|16|32|64)?)\s*\{$": "return 113",
     r"(?:->|\))\s*f(?:loat)?(?:32|64)\s*\{$": "return 113.0",
@@ -162,6 +170,27 @@ def broken(changes: Iterable[FileChange]) -> dict[str, bytes]:
                 new, at = f"{new}{text[at : each.end()]} if true {{ {answer} }}; ", each.end()
         if new:
             found[change.path] = (new + text[at:] + tests).encode("utf-8", "surrogateescape")
+    return found
+
+
+def broken_in_js(changes: Iterable[FileChange], *, valued: bool) -> dict[str, bytes]:
+    """Return the files in which each new or changed function returns undefined, or another value if ``valued``."""
+    found: dict[str, bytes] = {}
+    for change in changes:
+        if posixpath.splitext(change.path)[1] not in JS_SUFFIXES or change.after is None or is_test_file(change.path):
+            continue
+        text, old, new, at = _text(change.after), _text(change.before), "", 0
+        clean = _JS_LITERAL.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text)
+        for each in _JS_FUNCTION.finditer(clean):
+            is_value = each["value"] is not None
+            end = clean.find("\n", each.end()) % (len(clean) + 1) if is_value else _closed(clean, each.end())
+            body = text[each.end() : end]
+            if text[each.start() : end] not in old:
+                answer = "undefined" if not valued else '"~"' if re.search("[\"'`]", body) else "113"
+                other = f"true ? {answer} : " if is_value else f"if (true) return {answer}; "
+                new, at = f"{new}{text[at : each.end()]}{other}", each.end()
+        if new:
+            found[change.path] = (new + text[at:]).encode("utf-8", "surrogateescape")
     return found
 
 

@@ -20,7 +20,7 @@ from agent_harness.verification.command.put_back import (
     without_mark,
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
-from agent_harness.verification.expecting.compiled import broken
+from agent_harness.verification.expecting.compiled import broken, broken_in_js
 from agent_harness.verification.guard import belongs
 from agent_harness.verification.inline_tests import inline_tests
 from agent_harness.verification.noticing import mutants
@@ -83,14 +83,17 @@ def _by_exit_status(case: Case, command: str) -> None:
     returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    changed = broken(case.work) if case.runs["proof"].by_runner else {}
+    by_runner = case.runs["proof"].by_runner
+    changed = {**broken(case.work), **broken_in_js(case.work, valued=False)} if by_runner else {}
     if not (versions or returned or gone or changed or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
         if changed and not case.ended:
             _broken_work(case, command, changed)
-        if case.noticed and case.runs["proof"].by_runner and not case.ended:
+        if case.noticed and not case.ended and (valued := broken_in_js(case.work, valued=True) if by_runner else None):
+            _broken_work(case, command, valued, rejects=False)
+        if case.noticed and by_runner and not case.ended:
             _own_values(case, command)
         if not case.ended:
             put_values_back(case, command, returned)
@@ -134,8 +137,9 @@ def _own_values(case: Case, command: str) -> None:
         case.noticed, case.not_asked = False, "its own tests notice no changed value"
 
 
-def _broken_work(case: Case, command: str, files: Mapping[str, bytes]) -> None:
-    """Add a finding if every test that shows the work passes although the changed functions are broken."""
+def _broken_work(case: Case, command: str, files: Mapping[str, bytes], *, rejects: bool = True) -> None:
+    """Add a finding if every test that shows the work passes although the changed functions are broken.
+    Without ``rejects``, grade the work as "checked" instead."""
     proof, before = case.runs["proof"].report, case.runs.get("red", case.runs.get("older tests"))
     run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
     if proof is None or run.stopped:
@@ -144,6 +148,11 @@ def _broken_work(case: Case, command: str, files: Mapping[str, bytes]) -> None:
     known = shown & run.report.cases.keys() if run.report else frozenset[str]()
     if not known:
         case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
+    elif run.report and known <= run.report.passing and not rejects:
+        case.noticed, case.not_asked = (
+            False,
+            f"its tests still pass when functions of {listed(files)} give other answers",
+        )
     elif run.report and known <= run.report.passing:
         _reject_blind(case, [f"the changed functions of {listed(files)} give other answers"], "0 of 1 broken versions")
 
