@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.guard import ProtectedFiles, Survey, survey
-from agent_harness.verification.protected_files import behind, of_command
+from agent_harness.verification.protected_files import SessionClaim, behind, of_command, of_session
 from agent_harness.verification.runner_config import is_test_file
 
 Files = Mapping[str, str | None]
@@ -747,3 +748,29 @@ def test_test_files_of_other_runners(path: str) -> None:
 @pytest.mark.parametrize("path", ["src/rle.rs", "tests/common/mod.rs", "t/lib/Help.pm"])
 def test_other_files_of_these_runners(path: str) -> None:
     assert not is_test_file(path)
+
+
+IMPORTS = "import { add } from './calc.js';\nimport test from 'node:test';\ntest('adds', () => equal(add(1, 2), 3));\n"
+MORE = "test('multiplies', () => equal(mul(1, 2), 2));\n"
+
+
+@pytest.mark.parametrize("path", ["years.test.js", "test/years.js"])
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        (IMPORTS.replace("{ add }", "{ add, mul }") + MORE, True),
+        (IMPORTS.replace("{ add }", "{ add, equal }") + MORE, False),
+        (IMPORTS.replace("./calc", "./fake"), False),
+        (IMPORTS.replace("3)", "add(1, 2))"), False),
+    ],
+)
+def test_an_older_test_of_javascript_may_only_gain_tests(path: str, text: str, passes: bool) -> None:
+    base = {path: IMPORTS, "calc.js": "exports.add = 1;\n"}
+    texts = {each: content.encode() for each, content in base.items()}
+    tree, work = Tree(texts.keys(), texts.get), changes({path: text}, base=base)
+    claim = SessionClaim(
+        base="", candidate="", test_files=[path], protected=[path], baseline=[f"{path}::adds"], own_may_change=True
+    )
+    protection = of_session(tree, work, claim, checks=Named(), environment=Named(), import_roots=())
+    assert rejecting(survey(work, protection)) == (set() if passes else {"protected_test_changed"})
+    assert (path in protection.older) is not is_test_file(path)

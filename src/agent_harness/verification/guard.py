@@ -479,7 +479,11 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield findings on changed tests of verified features."""
-    if change.status == "A" or not (change.path.endswith(".py") or weaker_test(change, alone=True)):
+    if change.status == "A":
+        return
+    if not change.path.endswith(".py"):
+        if why := weaker_test(change, alone=True):
+            yield _protected(change, f"{change.path} also contains tests of verified features, and {why}.", [why])
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:
