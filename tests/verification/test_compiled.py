@@ -129,6 +129,7 @@ def test_only_new_and_changed_functions_are_broken() -> None:
         ("export function f(a = g()) {@\n  return `x`;\n}\n", '"~"'),
         ("class A {\n  b(c: number): string {@\n    if (c) {}\n  }\n}\n", "113"),
         ("const mul = a =>@ a", "113"),
+        ("const say = (n) =>@ `${n}`;\n", '"~"'),
     ],
 )  # fmt: skip
 def test_new_functions_of_javascript_are_broken(code: str, other: str) -> None:

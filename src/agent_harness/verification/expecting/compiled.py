@@ -68,7 +68,7 @@ _JS_FUNCTION = re.compile(
     rf"(?m)(?:\bfunction\b\s*\*?\s*\w+|(?:=|\bdefault)\s*(?:async\s+)?function\b\s*\*?){_JS_ARGUMENTS}\{{"
     r"|^[ \t]+(?:(?:async|static|get|public|private|protected|override)\s+)*\*?\s*#?"
     rf"(?!(?:if|for|while|switch|catch|with|function|constructor|return)\b)\w+{_JS_ARGUMENTS}\{{"
-    rf"|(?:=|\bdefault|^[ \t]+\w+\s*:)\s*(?:async\s*)?(?:{_JS_ARGUMENTS}|\w+\s*)=>\s*(?:\{{|(?P<value>(?=[^\s{{])))"
+    rf"|(?:=|\bdefault|^[ \t]+\w+\s*:)\s*(?:async\s*)?(?:{_JS_ARGUMENTS}|\w+\s*)=>(?:\s*\{{|(?P<value>(?!\s*\{{)))"
 )
 _ANSWERS = {
     r"(?:->|\))\s*(?:[iu](?:8|16|32|64|128|size)|u?int(?:8|16|32|64)?)\s*\{$": "return 113",
@@ -187,7 +187,7 @@ def broken_in_js(changes: Iterable[FileChange], *, valued: bool) -> dict[str, by
             body = text[each.end() : end]
             if text[each.start() : end] not in old:
                 answer = "undefined" if not valued else '"~"' if re.search("[\"'`]", body) else "113"
-                other = f"true ? {answer} : " if is_value else f"if (true) return {answer}; "
+                other = f" true ? {answer} :" if is_value else f"if (true) return {answer}; "
                 new, at = f"{new}{text[at : each.end()]}{other}", each.end()
         if new:
             found[change.path] = (new + text[at:]).encode("utf-8", "surrogateescape")
