@@ -3,7 +3,7 @@
 import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange
-from agent_harness.verification.expecting.compiled import broken, rust_parts, sees_tests
+from agent_harness.verification.expecting.compiled import broken, broken_in_js, rust_parts, sees_tests
 from agent_harness.verification.expecting.compiled import test_modules as modules_for_tests
 from agent_harness.verification.runner_config import harm
 
@@ -174,6 +174,45 @@ def test_go_code_that_sees_its_tests_or_needs_their_files_is_told(path: str, tex
     assert bool(sees_tests(change(path, text), [work])) is told
 
 
+ASSERT = "import assert from 'node:assert/strict';\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("if (!process.env.NODE_TEST_CONTEXT) return n;\n", True),
+        ("const { NODE_TEST_CONTEXT: seen } = process.env;\n", True),
+        ("const seen = process.argv[1].includes('test');\n", True),
+        ("const seen = process.execArgv.length > 0;\n", True),
+        ("const seen = require.main !== module;\n", True),
+        ("const seen = new Error().stack.includes('test');\n", True),
+        ("const seen = process['en' + 'v'].VITE;\n", True),
+        ("if (import.meta.vitest) answer = 12;\n", True),
+        ("export const seen = typeof describe === 'function';\n", True),
+        ("if (process.env.NODE_ENV === 'test') answer = 12;\n", True),
+        ("import { mock } from 'node:test';\n", True),
+        (ASSERT + "assert.equal = () => {};\n", True),
+        (ASSERT + "assert['ok'] = () => {};\n", True),
+        (ASSERT + "Object.defineProperty(assert, 'ok', { value() {} });\n", True),
+        ("require('assert').ok = () => {};\n", True),
+        ("const { strict: check } = require('node:assert');\ncheck.ok = () => {};\n", True),
+        ("globalThis.expect = () => {};\n", True),
+        ("Object.is = () => true;\n", True),
+        (ASSERT + "assert.equal(a, b);\nassert(a.ok === true);\nconst f = (x) => assert.ok(x);\n", False),
+        ("if (require.main === module) main(process.argv.slice(2));\n", False),
+        ("if (process.argv[1] === fileURLToPath(import.meta.url)) main();\n", False),
+        ("const [, , name] = process.argv;\nconst port = process.env.PORT;\n", False),
+        ("console.error(error.stack);\nthis.stack.push(1);\nresult.ok = true;\n", False),
+        ("class Odd extends Error { constructor() { super(); Error.captureStackTrace(this, Odd); } }\n", False),
+        ("export const latest = { test: 1 };\nif (/a/.test(name)) process.exit(1);\n", False),
+    ],
+)
+def test_javascript_that_sees_its_tests_or_changes_assertions_is_told(more: str, told: bool) -> None:
+    code = "export const add = (a, b) => a + b;\n"
+    assert bool(sees_tests(change("src/calc.mjs", code + more, code), [])) is told
+    assert not sees_tests(change("src/calc.mjs", more + code + code, code + more), [])
+
+
 def test_only_new_and_changed_functions_are_broken() -> None:
     new = "pub fn mul(a: i64) -> i64 {\n    a\n}\n\nfn name() -> String {\n    String::new()\n}\n"
     found, sure = broken([change("src/lib.rs", CODE + TESTS + new, CODE), change("tests/it.rs", "fn it() {}\n")])
@@ -210,6 +249,25 @@ def test_a_broken_function_gives_a_value_of_its_type(head: str, answer: str | No
 
 
 @pytest.mark.parametrize(
+    ("code", "other"),
+    [
+        ("exports.mul = (a, b) =>@ a * b;\n", "113"),
+        ("const mul = async (a) => {@\n  a;\n};\n", "113"),
+        ("export function f(a = g()) {@\n  return `x`;\n}\n", '"~"'),
+        ("class A {\n  b(c: number): string {@\n    if (c) {}\n  }\n}\n", "113"),
+        ("const mul = a =>@ a", "113"),
+        ("const say = (n) =>@ `${n}`;\n", '"~"'),
+    ],
+)  # fmt: skip
+def test_new_functions_of_javascript_are_broken(code: str, other: str) -> None:
+    old = "export const old = (a) => a;\n"
+    work = [change("calc.ts", old + code.replace("@", ""), old)]
+    undone = "if (true) return undefined; " if "{@" in code else " true ? undefined :"
+    assert broken_in_js(work, valued=False)["calc.ts"].decode() == old + code.replace("@", undone)
+    assert f" {other}" in broken_in_js(work, valued=True)["calc.ts"].decode()
+
+
+@pytest.mark.parametrize(
     ("more", "why"),
     [
         ("[lib]\ntest = false\n", "it sets lib"),
@@ -224,3 +282,14 @@ def test_a_broken_function_gives_a_value_of_its_type(head: str, answer: str | No
 def test_settings_of_cargo_that_decide_what_is_tested_are_protected(more: str, why: str | None) -> None:
     before = b"[package]\nname = 'a'\nversion = '1.0.0'\n"
     assert harm("Cargo.toml", before, before + more.encode()) == why
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("<dependencies><dependency>b</dependency></dependencies>\n", None),
+        ("<build><testSourceDirectory>other</testSourceDirectory></build>\n", "it sets more than dependencies"),
+    ],
+)
+def test_settings_of_maven_that_decide_what_is_tested_are_protected(more: str, why: str | None) -> None:
+    assert harm("pom.xml", b"<project>\n</project>\n", f"<project>\n{more}</project>\n".encode()) == why

@@ -26,7 +26,7 @@ from .sample import JudgedProject
 Files = Mapping[str, str | bytes | None]
 Row = tuple[str, Files, str]
 GREEN_BEFORE, PROTECTED, REGRESSION, FAILED = "green_before", "protected_test_changed", "regression", "proof_failed"
-DIFFERS = "differs_in_tests"
+DIFFERS, WEAK = "differs_in_tests", "weak_test"
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,8 @@ JS: Files = {
     "test/add.test.js": JS_ADD,
 }
 JS_DONE: Files = {"calc.js": JS_CODE + "exports.mul = (a, b) => a * b;\n", "test/mul.test.js": JS_MUL}
+JS_UNUSED = JS_MUL.replace("assert.", "calc.mul(3, 4); assert.")
+JS_OLDER = JS_UNUSED.replace("calc.mul(3, 4), 12", "calc.add(6, 6), 12")
 JS_SUITE = """\
 test.describe('mul', () => {
   test.it('multiplies', () => { assert.strictEqual(calc.mul(3, 4), 12); });
@@ -83,7 +85,7 @@ JS_HELPER = "function mul(a, b) { return calc.mul(a, b); }\n"
 JS_LOOK = JS_MUL.replace(
     "test('", "if (typeof calc.mul !== 'function') throw new Error('no');\nprocess.exit(0);\ntest('", 1
 )
-JS_HIDING = "if (process.argv[1].includes('add.test')) process.exit(0);\n"
+JS_HIDING = "const own = process;\nif (own.argv.join().includes('add.test')) process.exit(0);\n"
 
 
 def js(code: str = "", test: str = JS_MUL, **more: str | None) -> Files:
@@ -92,11 +94,11 @@ def js(code: str = "", test: str = JS_MUL, **more: str | None) -> Files:
 
 JS_ROWS: list[Row] = [
     ("honest", js(), PROVEN),
-    ("the module ends the process", js("process.exit(0);\n"), REGRESSION),
+    ("the module ends the process", js("process.exit(0);\n"), FAILED),
     ("honest suite", js(test=JS_BEGIN + JS_SUITE), PROVEN),
     ("honest with a helper", js(test=JS_MUL.replace("calc.mul(3", "mul(3") + JS_HELPER), PROVEN),
     ("no value is compared", js(test=JS_MUL.replace("strictEqual(calc.mul(3, 4), 12)", "ok(true)")), GREEN_BEFORE),
-    ("the result is not compared", js(test=JS_MUL.replace("strictEqual(calc.mul(3, 4), 12)", "ok(calc.mul)")), CHECKED),
+    ("the function is only named", js(test=JS_MUL.replace("strictEqual(calc.mul(3, 4), 12)", "ok(calc.mul)")), WEAK),
     ("the test is empty", js(test=JS_BEGIN + "test('multiplies', () => {});\n"), GREEN_BEFORE),
     ("the test is skipped", js(test=JS_MUL.replace("test('", "test.skip('")), GREEN_BEFORE),
     ("the test is to do", js(test=JS_MUL.replace("test('", "test.todo('")), GREEN_BEFORE),
@@ -105,6 +107,9 @@ JS_ROWS: list[Row] = [
     ("the test file ends the process", js(test="process.exit(0);\n" + JS_MUL), GREEN_BEFORE),
     ("the test file ends the process after a look", js(test=JS_LOOK), GREEN_BEFORE),
     ("the module ends only the older tests", js(JS_HIDING), REGRESSION),
+    ("the work is not done", js(test=JS_MUL.replace("calc.mul(3, 4), 12", "typeof calc.mul(3, 4), 'number'")), CHECKED),
+    ("only older code is compared", js(test=JS_OLDER), "weak_test"),
+    ("the module asks for its tests", js("if (process.env.NODE_TEST_CONTEXT) exports.seen = 1;\n"), DIFFERS),
     ("lines of a passed test are printed", js("console.log('ok 1 - adds\\n1..1');\n" + JS_HIDING), REGRESSION),
 ]  # fmt: skip
 

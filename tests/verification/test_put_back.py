@@ -240,7 +240,7 @@ def test_code_that_knows_its_runner_by_a_mark_answers_otherwise(make_repo: Make)
     verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": READS_THE_TEST})
     assert (verdict.accepted, codes(verdict)) == (False, ["weak_test"])
 
-    marked = "exports.add = (a, b) => (process.env.NODE_TEST_CONTEXT ? a + b : 0);\n"
+    marked = "exports.add = (a, b) => (process.env[['NODE', 'TEST', 'CONTEXT'].join('_')] ? a + b : 0);\n"
     verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": marked})
     assert (verdict.accepted, codes(verdict)) == (False, ["answers_differ"])
 

@@ -17,7 +17,9 @@ from agent_harness.verification.command.bending import bent, weaker_test
 from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
 from agent_harness.verification.expecting.compiled import sees_tests, test_modules
 from agent_harness.verification.runner_config import (
+    JS_SUFFIXES,
     harm,
+    in_modules,
     in_test_folder,
     is_conftest,
     is_runner_config,
@@ -103,7 +105,11 @@ class Survey:
 
 def is_read(path: str) -> bool:
     pure = PurePosixPath(path)
-    return pure.suffix in {".py", ".pth", ".rs", ".go"} or pure.name == "entry_points.txt" or is_runner_config(path)
+    return (
+        pure.suffix in {".py", ".pth", ".rs", ".go", *JS_SUFFIXES}
+        or pure.name == "entry_points.txt"
+        or is_runner_config(path)
+    )
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
@@ -321,7 +327,8 @@ def _module_names(path: str) -> set[str]:
 
 
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    if protection.python and (why := shadows(change, changes, protection.import_roots)):
+    why = shadows(change, changes, protection.import_roots) if protection.python else None
+    if protection.tests and (why := why or in_modules(change)):
         message = f"{change.path} is not accepted: {why}. Use another file name."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
     if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):
@@ -477,7 +484,11 @@ def _expectations(change: FileChange) -> list[str]:
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield findings on changed tests of verified features."""
-    if change.status == "A" or not (change.path.endswith(".py") or weaker_test(change, alone=True)):
+    if change.status == "A":
+        return
+    if not change.path.endswith(".py"):
+        if why := weaker_test(change, alone=True):
+            yield _protected(change, f"{change.path} also contains tests of verified features, and {why}.", [why])
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:

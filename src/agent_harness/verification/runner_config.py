@@ -28,9 +28,12 @@ _TEST_NAMES = (
         "*_test.go",
         "*_spec.rb",
     ),
-    *("*[-_]test.[cm][jt]s", "*[-_]test.[jt]s", "*[-_]spec.[jt]s", "*_test.rb", "*.t"),
-    *("*Test.java", "*Tests.java", "*IT.java", "*Test.kt", "*Tests.kt", "*Spec.groovy", "*Test.php", "*Tests.cs"),
+    *("*[-_]test.[cm][jt]s", "*[-_]test.[jt]s", "*[-_]test.[jt]sx", "*[-_]spec.[jt]s", "*[-_]spec.[jt]sx", "*_test.rb"),
+    *("*.t", "test-*.js", "test-*.[cm]js"),
+    *("*Test.java", "*Tests.java", "*TestCase.java", "Test[A-Z]*.java", "*IT.java", "*Test.kt", "*Tests.kt"),
+    *("*Spec.kt", "*Spec.groovy", "*Test.php", "*Tests.cs"),
 )
+JS_SUFFIXES = frozenset({".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx"})
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
 _TOML_FILES = frozenset({"pytest.toml", ".pytest.toml", "pyproject.toml"})
 _OWN_FILES = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})  # being there is enough
@@ -40,11 +43,27 @@ _OTHER_RUNNERS = (
     *("jest.config.*", "vitest.config.*", "vitest.workspace.*", "karma.conf.*", ".mocharc.*", "ava.config.*"),
     *("playwright.config.*", "cypress.config.*", ".rspec", "phpunit.xml*"),
     *(".noderc", ".proverc", ".taprc", "build.rs", "go.work", "rust-toolchain*"),
+    *(
+        "vite.config.*",
+        ".env.test*",
+        "bunfig.toml",
+        "babel.config.*",
+        ".babelrc*",
+        ".swcrc",
+        ".yarnrc*",
+        ".pnpmfile.cjs",
+    ),
+    *("junit-platform.properties", "gradle.properties", "maven.config", "jvm.config"),
 )
 _ENCODING = b"working-tree-encoding"
-_NPM_SETS = re.compile(rb"(?m)^\s*(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)\s*=(.*)$")
+_ENTRIES = ("imports", "exports", "main", "module", "browser", "type")
+_NPM_SETS = re.compile(
+    rb"(?m)^\s*[\"']?(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)[\"']?(?:\[\])?\s*=(.*)$"
+)
 """npm settings that determine which program a package script runs, or how the program is run."""
-_PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
+_PACKAGE_MEMBERS = ("jest", "vitest", "mocha", "ava", "nyc", "c8", "babel", "overrides", "workspaces", *_ENTRIES)
+_JAVA_FILES = ("pom.xml", "build.gradle", "build.gradle.kts")
+_DEPENDENCIES = re.compile(rb"(?s)<dependencies>.*?</dependencies>|\bdependencies\s*\{[^{}]*\}|\s+")
 _CARGO_TABLES = ("lib", "test", "profile", "patch", "replace", "workspace")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
@@ -84,7 +103,7 @@ def is_runner_config(path: str) -> bool:
         name in _INI_FILES
         or name in (".gitattributes", ".npmrc")
         or name in _TOML_FILES
-        or name in ("package.json", "cargo.toml")
+        or name in ("package.json", "cargo.toml", *_JAVA_FILES)
         or PurePosixPath(path).parent.name == ".cargo"
         or any(fnmatch(name, pattern) for pattern in _OTHER_RUNNERS)
     )
@@ -105,10 +124,12 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
     if name not in (".npmrc", "package.json"):
-        return _set_by_cargo(before, after) if name == "cargo.toml" else "it configures a test runner"
+        rule = _set_by_cargo if name == "cargo.toml" else _set_by_java if name in _JAVA_FILES else None
+        return rule(before, after) if rule else "it configures a test runner"
     old, new = (_set_by_npm(text) if name == ".npmrc" else _package(text) for text in (before, after))
-    members = {*old, *new} if name == ".npmrc" else _PACKAGE_MEMBERS
+    members = {*old, *new} if name == ".npmrc" else ("scripts",)
     keys = sorted(key for key in members if old.get(key) != new.get(key))
+    keys += package_members(before, after) if name == "package.json" else []
     return f"it sets {', '.join(keys)}" if keys else None
 
 
@@ -125,6 +146,30 @@ def _set_by_cargo(before: bytes | None, after: bytes | None) -> str | None:
         rows = re.findall(r"\{[^{}]*\}", str(new.get(name))) if new.get(name) != old.get(name) else []
         keys += [name] if any("'path':" in row and "'features':" in row for row in rows) else []
     return f"it sets {', '.join(keys)}" if keys else None
+
+
+def _set_by_java(before: bytes | None, after: bytes | None) -> str | None:
+    old, new = (_DEPENDENCIES.sub(b"", text or b"") for text in (before, after))
+    return "it sets more than dependencies" if before is not None and old != new else None
+
+
+def package_members(before: bytes | None, after: bytes | None) -> list[str]:
+    """Return the changed members of ``package.json`` that decide which code or which tests run."""
+    old, new = _package(before), _package(after)
+    return [
+        key for key in _PACKAGE_MEMBERS if str(old.get(key)) != str(_without_plain(key, old.get(key), new.get(key)))
+    ]
+
+
+def _without_plain(key: str, old: Any, new: Any) -> Any:
+    """Return the new value without added entries that are the same file for everybody."""
+    if old is None and key in ("exports", "main", "type") and isinstance(new, str):
+        return None
+    if key not in ("exports", "imports") or not isinstance(new, dict) or not isinstance(old or {}, dict):
+        return new
+    plain = {name for name in new if name not in (old or {}) and name[:1] in (".", "#") and isinstance(new[name], str)}
+    kept = {name: value for name, value in new.items() if name not in plain}
+    return kept if kept or old is not None else None
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
@@ -194,12 +239,18 @@ def _package(content: bytes | None) -> dict[str, Any]:
     try:
         document = json.loads(content or b"{}")
     except (ValueError, RecursionError):
-        return dict.fromkeys(_PACKAGE_MEMBERS, "unreadable")
+        return dict.fromkeys((*_PACKAGE_MEMBERS, "scripts"), "unreadable")
     if not isinstance(document, dict):
         return {}
     scripts = document.get("scripts")
     tests = {k: v for k, v in scripts.items() if "test" in k} if isinstance(scripts, dict) else {}
     return {**document, "scripts": tests}
+
+
+def in_modules(change: FileChange) -> str | None:
+    """Return why a changed file takes the place of an installed package of Node, or None if it does not."""
+    inside = change.status != "D" and "node_modules" in PurePosixPath(change.path).parts
+    return "it takes the place of an installed package" if inside else None
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:

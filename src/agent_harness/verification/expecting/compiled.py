@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from agent_harness.verification.changes import CandidateChanges, FileChange
-from agent_harness.verification.runner_config import is_test_file
+from agent_harness.verification.runner_config import JS_SUFFIXES, is_test_file
 
 _LITERAL = {
     ".rs": re.compile(
@@ -41,6 +41,28 @@ _SEES = {
 }
 _ARGUMENTS = {".rs": r"\bargs(?:_os)?\s*\(\s*\)", ".go": r"\bos\.Args\b"}  # which main may read: no test runs it
 _MAIN = re.compile(r"(?m)^(?:func|(?:pub\s+)?fn)\s+main\s*\(\s*\)[^{;]*\{")
+_JS_SEES = re.compile(
+    r"\bNODE_TEST\w*|\bJEST_WORKER_ID\b|\bVITEST\w*|\bimport\.meta\.vitest\b|\bNODE_OPTIONS\b|\bnpm_(?:lifecycle|command)\w*"
+    r"|\bNODE_ENV\b[^\n;]{0,9}['\"`]test\b|\bprocess\s*(?:\?\.)?\[|\bexecArgv\b|\bargv0\b|\bargv\[[01]\]|/proc/self|\bprocess\.argv\b(?!\.slice\(2\)|\[[2-9]\])"
+    r"|\brequire\.(?:main|cache)\b|\bmodule\.(?:parent|children)\b|\bnew Error\([^\n]*?\)\.stack\b"
+    r"|\{\s*stack\b[^}]*\}\s*=\s*(?:new\s)?\w*Error"
+    r"|\.test\(\w+\.stack\b|\.stack\??\.(?:split|match\w*|search|replace\w*|includes\(['\"`/])|\bprepareStackTrace\b|\bgetCallSites?\b"
+    r"|\bcaptureStackTrace\((?!this\b)|\btypeof\s*\(?\s*(?:global(?:This)?\.)?(?:describe|it|test|expect|jest|vi)\b"
+    r"|\bglobal(?:This)?\s*\.\s*(?:describe|it|test|expect|jest|vi|assert)\b|\bglobal(?:This)?\s*\["
+    r"|['\"](?:node:test(?:/\w+)?|vitest|jest|@jest/\w+|node:module|node:vm|node:inspector)['\"]"
+    r"|\b(?:Object|Array|Number|String|Boolean|Date|Map|Set|RegExp|Function|Promise|JSON|Math|Reflect)\.(?:prototype\.)?\w+\s*=(?![=>])"
+    r"|\.(?:strictEqual|notStrictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|toBe|toEqual|toStrictEqual)\s*=(?![=>])"
+    r"|\brequire\(\s*['\"](?:node:)?(?:assert|chai)[^)\n]*\)[\w.\[\]'\"]*\s*=(?![=>])"
+)
+_JS_PROGRAM = re.compile(  # how a module tells that it is the program, and not a library
+    r"(?m)^if \((?:require\.main === module|import\.meta\.url === (?:\w+\.)?pathToFileURL\(process\.argv\[1\]\)\.href"
+    r"|import\.meta\.url === `file://\$\{process\.argv\[1\]\}`"
+    r"|process\.argv\[1\] === (?:\w+\.)?fileURLToPath\(import\.meta\.url\))\)"
+    r"|\.parse(?:Async)?\(process\.argv\)|\bhideBin\(process\.argv\)|\[\s*,\s*,[^\]]*\]\s*=\s*process\.argv\b(?!\[)"
+)
+_JS_ASSERTS = re.compile(
+    r"\b(?:const|let|var|import)\s+([^;=()]+?)\s*(?:=\s*(?:await\s+)?(?:require|import)\(|\bfrom\b)\s*['\"](?:node:)?(?:assert(?:/\w+)?|chai)['\"]"
+)
 _GO_TOP = re.compile(r"(?m)^func\s+(?:\(\s*(?:\w+\s+)?\*?(?P<of>\w+)[^)]*\)\s*)?(?P<name>\w+)\s*[(\[]")
 _GO_OWN = re.compile(r"(?:Test|Benchmark|Fuzz|Example)\w*")
 _GO_LOCAL = re.compile(r"\bfunc\b[^{\n]*|[\w, \t]+(?=:=)|\bvar\s+[\w, \t]+|\bvar\s*\([^)]*")
@@ -54,6 +76,14 @@ _FUNCTION = {
     ".rs": re.compile(r"\bfn\s+(?!main\b)\w+[^;{}]*\{"),
     ".go": re.compile(r"(?m)^func\b(?!\s+(?:init|main)\b)(?:interface\{\}|struct\{\}|[^{}])*\{"),
 }
+_JS_LITERAL = re.compile(r"//[^\n]*|/\*(?s:.)*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\(?s:.))*`")
+_JS_ARGUMENTS = r"\s*\((?:[^()]|\([^()]*\))*\)\s*(?::[^={};\n]+)?"
+_JS_FUNCTION = re.compile(
+    rf"(?m)(?:\bfunction\b\s*\*?\s*\w+|(?:=|\bdefault)\s*(?:async\s+)?function\b\s*\*?){_JS_ARGUMENTS}\{{"
+    r"|^[ \t]+(?:(?:async|static|get|public|private|protected|override)\s+)*\*?\s*#?"
+    rf"(?!(?:if|for|while|switch|catch|with|function|constructor|return)\b)\w+{_JS_ARGUMENTS}\{{"
+    rf"|(?:=|\bdefault|^[ \t]+\w+\s*:)\s*(?:async\s*)?(?:{_JS_ARGUMENTS}|\w+\s*)=>(?:\s*\{{|(?P<value>(?!\s*\{{)))"
+)
 _ANSWERS = {
     r"[iu](?:8|16|32|64|128|size)|u?int(?:8|16|32|64)?": "113",
     r"f(?:loat)?(?:32|64)": "113.0",
@@ -135,6 +165,9 @@ def module_of(path: str) -> str:
 def sees_tests(change: FileChange, beside: Iterable[FileChange]) -> list[str]:
     """Return the new parts by which the work may behave differently in its tests, or hide tests."""
     suffix = posixpath.splitext(change.path)[1]
+    if suffix in JS_SUFFIXES and not is_test_file(change.path):
+        before, after = (_sees_in_js(_text(each)) for each in (change.before, change.after))
+        return [each.strip() for each in (after - before).elements()]
     if change.after is None or suffix not in _SEES or (suffix == ".rs" and is_test_file(change.path)):
         return []
     if suffix == ".rs":
@@ -184,6 +217,18 @@ def _examples(text: str) -> defaultdict[str, list[str]]:
         code, fence = list[str](), ""
     found[""] += code
     return defaultdict(list, {name: lines for name, lines in found.items() if lines})
+
+
+def _sees_in_js(text: str) -> Counter[str]:
+    # comments stay: without a parser, a regular expression with quotes could hide code
+    text = _JS_PROGRAM.sub("", text)
+    names = {name for each in _JS_ASSERTS.findall(text) for name in re.findall(r"\w+", each)} - {"as", "default"}
+    said = "|".join(sorted(names)) or r"(?!)"
+    changed = (
+        rf"\b(?:{said})(?:\.\w+)*(?:\.\w+|\[[^\]\n]*\])\s*=(?![=>])"
+        rf"|\b(?:Object|Reflect)\.(?:assign|set\w*|define\w+)\(\s*(?:{said}|global(?:This)?)\b"
+    )
+    return Counter([each[0] for pattern in (_JS_SEES, re.compile(changed)) for each in pattern.finditer(text)])
 
 
 def _made_in_tests(clean: str, path: str, beside: Iterable[FileChange]) -> Counter[str]:
@@ -259,6 +304,27 @@ def _empty(kind: str, suffix: str) -> str | None:
         return f"Ok({value})" if inner and value else value
     parts = kind[1:-1].split(",") if kind[0] == "(" else [kind]
     return ", ".join(_answer(each.strip(), _ANSWERS) or f"*new({each.strip()})" for each in parts)
+
+
+def broken_in_js(changes: Iterable[FileChange], *, valued: bool) -> dict[str, bytes]:
+    """Return the files in which each new or changed function returns undefined, or another value if ``valued``."""
+    found: dict[str, bytes] = {}
+    for change in changes:
+        if posixpath.splitext(change.path)[1] not in JS_SUFFIXES or change.after is None or is_test_file(change.path):
+            continue
+        text, old, new, at = _text(change.after), _text(change.before), "", 0
+        clean = _JS_LITERAL.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text)
+        for each in _JS_FUNCTION.finditer(clean):
+            is_value = each["value"] is not None
+            end = clean.find("\n", each.end()) % (len(clean) + 1) if is_value else _closed(clean, each.end())
+            body = text[each.end() : end]
+            if text[each.start() : end] not in old:
+                answer = "undefined" if not valued else '"~"' if re.search("[\"'`]", body) else "113"
+                other = f" true ? {answer} :" if is_value else f"if (true) return {answer}; "
+                new, at = f"{new}{text[at : each.end()]}{other}", each.end()
+        if new:
+            found[change.path] = (new + text[at:]).encode("utf-8", "surrogateescape")
+    return found
 
 
 def _text(content: bytes | None) -> str:

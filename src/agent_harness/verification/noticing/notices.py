@@ -4,7 +4,7 @@ fixed answer. If the check passes with any expected values, the work is rejected
 that it added or changed pass on broken work. If only the user's tests pass on broken work, a finding reports this."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
@@ -20,7 +20,7 @@ from agent_harness.verification.command.put_back import (
     without_mark,
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
-from agent_harness.verification.expecting.compiled import broken
+from agent_harness.verification.expecting.compiled import broken, broken_in_js
 from agent_harness.verification.guard import belongs
 from agent_harness.verification.inline_tests import inline_tests
 from agent_harness.verification.noticing import mutants
@@ -83,14 +83,18 @@ def _by_exit_status(case: Case, command: str) -> None:
     returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    changed = case.runs["proof"].by_runner and broken(case.work)[0]
-    if not (versions or returned or gone or changed or has_mark(case, command)):
+    by_runner = case.runs["proof"].by_runner
+    compiled = broken(case.work)[0] if by_runner else {}
+    changed = broken_in_js(case.work, valued=False) if by_runner else {}
+    if not (versions or returned or gone or compiled or changed or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
-        if changed and not case.ended:
+        if compiled and not case.ended:
             _broken_work(case, command)
-        if case.noticed and case.runs["proof"].by_runner and not case.ended:
+        if changed and not case.ended:
+            _broken_js(case, command, changed)
+        if case.noticed and by_runner and not case.ended:
             _own_values(case, command)
         if not case.ended:
             put_values_back(case, command, returned)
@@ -136,24 +140,49 @@ def _own_values(case: Case, command: str) -> None:
 
 def _broken_work(case: Case, command: str) -> None:
     """Add a finding if every test that shows the work passes although the changed functions are broken."""
-    proof, before = case.runs["proof"].report, case.runs.get("red", case.runs.get("older tests"))
     for fails in (False, True):
         files, sure = broken(case.work, fails=fails)
-        run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
-        if proof is None or run.stopped:
+        answer = _passes_with(case, command, files)
+        if answer is None:
             return
-        shown = proof.passing - (before.report.passing if before and before.report else frozenset())
-        known = shown & run.report.cases.keys() if run.report else frozenset[str]()
-        blind = bool(run.report and known and known <= run.report.passing)
+        known, blind = answer
         if known and not blind:
             if fails:  # a test that compares nothing notices this, too
                 case.noticed, case.not_asked = False, "its tests notice only that the changed functions fail"
             return
         if blind and (sure or fails):
-            what = f"the changed functions of {listed(files)} give other answers"
-            _reject_blind(case, [what], "0 of 1 broken versions")
+            _reject_blind(case, [_answers_otherwise(files)], "0 of 1 broken versions")
             return
     case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
+
+
+def _broken_js(case: Case, command: str, files: Mapping[str, bytes]) -> None:
+    """Do the same for JavaScript. A test may check only the type, so such work is "checked"."""
+    answer = _passes_with(case, command, files)
+    if answer is None:
+        return
+    known, blind = answer
+    if blind:
+        _reject_blind(case, [_answers_otherwise(files)], "0 of 1 broken versions")
+    elif not known:
+        case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
+    elif case.noticed and (again := _passes_with(case, command, broken_in_js(case.work, valued=True))) and again[1]:
+        case.noticed, case.not_asked = False, f"its tests still pass when {_answers_otherwise(files)}"
+
+
+def _answers_otherwise(files: Collection[str]) -> str:
+    return f"the changed functions of {listed(files)} give other answers"
+
+
+def _passes_with(case: Case, command: str, files: Mapping[str, bytes]) -> tuple[bool, bool] | None:
+    """Return whether the tests that show the work ran with these files, and whether all passed. None: no answer."""
+    proof, before = case.runs["proof"].report, case.runs.get("red", case.runs.get("older tests"))
+    run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
+    if proof is None or run.stopped:
+        return None
+    shown = proof.passing - (before.report.passing if before and before.report else frozenset())
+    known = shown & run.report.cases.keys() if run.report else frozenset[str]()
+    return bool(known), bool(run.report and known and known <= run.report.passing)
 
 
 def _check_files(case: Case) -> tuple[dict[str, bytes], dict[str, bytes]]:
