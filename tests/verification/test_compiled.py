@@ -118,6 +118,7 @@ EXAMPLE = "/// Adds.\n///\n/// ```\n/// assert_eq!(calc::add(1, 2), 3);\n/// ```
         (EXAMPLE.replace("Adds", "Returns the sum") + CODE + EXAMPLE + CODE.replace("add", "sum"), False),
         ("mod latest;\n" + "pub mod sums;\n" + EXAMPLE + CODE, False),
         ('fn main() {\n    println!("{}", std::env::args().count());\n}\n' + EXAMPLE + CODE, False),
+        ('fn port() -> bool {\n    std::env::var("PORT").is_ok()\n}\n' + EXAMPLE + CODE, False),
         ("pub mod sums {\n" + CODE + "}\n" + EXAMPLE + CODE, True),
     ],
 )  # fmt: skip
@@ -150,6 +151,8 @@ def test_a_changed_test_outside_of_a_module_is_told() -> None:
         ("calc.go", "func seen() {\n\tflag.Visit(nil)\n}\n", True),
         ("calc.go", 'var seen = strings.Join(os.Args, " ")\n', True),
         ("calc.go", 'var seen = os.Getenv("PWD")\n', True),
+        ("calc.go", 'var port, _ = os.LookupEnv("PORT")\n', False),
+        ("calc.go", "var seen = os.Getenv(name)\n", True),
         ("calc.go", 'func seen() bool {\n\t_, err := os.Stat("calc.go")\n\treturn err == nil\n}\n', True),
         ("main.go", "package main\n\nfunc main() {\n\trun(os.Args[1:])\n}\n", False),
         ("calc.go", "//go:build !prod\n\npackage calc\n", True),

@@ -23,18 +23,25 @@ _MODULE = re.compile(
 )
 _TEST = r"#\s*!?\s*\[\s*(?:(?:::|r#|unsafe\s*\(|\w+\s*::)\s*)*\w*test\w*"
 _TESTING = re.compile(r"(?m)(?:^|;[ \t]*)(?:import)?[ \t(]+(?:[\w.]+[ \t]+)?\"testing(?:/\w+)?\"")
+# the name of an environment variable that a test run sets no differently
+_SETTING = (
+    r"\"(?!(?:AGENT|CARGO|CI|GIT|GO|HARNESS|HOME|LANG|LC_|NEXTEST|NO_|PATH|PWD|PYTHON|RUST|SHELL|TE?MP|TERM|TEST|USER|XDG))"
+    r"[A-Z]\w*\""
+)
 _SEES = {
     ".rs": rf"{_TEST}|\bcfg(?:_attr)?\s*!?\s*\([^\]{{}};]*\b(?:test|doctest|debug_assertions)\b"
     r"|\bmod\s+(?:\w+_)?tests?\s*[;{]"
     r"|\bmacro_rules\s*!\s*(?:\w*assert\w*|panic|matches)\b|\buse\b[^;]*\bassert\w*|\binclude\s*!|\bcurrent_exe\b"
     r"|::\s*current\b|\buse\b[^;]*\bcurrent\b|\bthread\s*::\s*(?:\{[^;]*)?\*|\b[Bb]acktrace\b|\blink_section\b|\bmacro_use\b|\bno_mangle\b"
-    r"|\benv\s*(?:::\s*(?!args)|\bas\b)|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
+    rf"|\benv\s*(?:::\s*(?!args|var(?:_os)?\s*\(\s*{_SETTING})|\bas\b)"
+    r"|\bargs(?:_os)?\s+as\b|\boption_env\b|\btest\s+as\b|#\s*!?\s*\[\s*\$"
     r"|\"(?:CARGO_(?!PKG_)|RUST_TEST|NEXTEST)\w*\"|\"/proc/|[\[(,]\s*path\s*=\s*\""
     r"|\"[^\"\n]*(?:\.rs|/deps\b|\btests?/|\bCargo\.\w+)[^\"\n]*\"|\bdebug_assert\w*\s*!\s*\(\s*(?:\{|[^;\"]*[^=!<>]=[^=>])",
     ".go": rf"{_TESTING.pattern}|\.go[\"`]|\bgo\.(?:mod|sum|work)\b"
     r"|^//go:linkname"
     r"|^(?:import)?[ \t(]+[\w.]+[ \t]+\"(?:os|flag|syscall|runtime(?:/debug)?)\""
-    r"|\bflag\.(?:Lookup|Visit\w*|Parsed|NFlag|CommandLine)\b|\bos\.(?:Executable|Environ|\w*[eE]nv|Getwd|Getppid)\b|\bsyscall\.\w*[eE]nv\w*|\bruntime\.(?:Callers?|Stack|FuncForPC)\b"
+    rf"|\bos\.(?:Executable|Environ|\w*[eE]nv|Getwd|Getppid)\b(?!\s*\(\s*{_SETTING})"
+    r"|\bflag\.(?:Lookup|Visit\w*|Parsed|NFlag|CommandLine)\b|\bsyscall\.\w*[eE]nv\w*|\bruntime\.(?:Callers?|Stack|FuncForPC)\b"
     r"|\bdebug\.(?:(?:Print)?Stack|ReadBuildInfo)\b"
     r"|[\"`]-?test\.|\.test\b[\"`]|^//go:build (?!(?:[\s!()&|]|\b(?:ignore|linux|darwin|windows|unix|\w*bsd|amd64|arm64"
     r"|arm|386|js|wasm|cgo|go1\.\d+)\b)+$)",
