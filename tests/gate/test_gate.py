@@ -18,7 +18,8 @@ SOURCE = "def add(a, b):\n    return a + b\n"
 DOUBLE = f"{SOURCE}\n\ndef double(a):\n    return 2 * a\n"
 FILES = {
     "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\n',
-    ".gitignore": "__pycache__/\n",
+    ".gitignore": "__pycache__/\nREADME.md.orig\n",
+    "docs/conf.py": "source_suffix = {'.md': 'markdown'}\n",
     "src/calc.py": SOURCE,
     "tests/test_add.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
 }
