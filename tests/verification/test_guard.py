@@ -304,12 +304,14 @@ def test_added_code_of_an_older_test_file_rebinds_and_reorders_nothing() -> None
         "import os\n\nos.environ['ADD'] = '1'\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 1) == 2\n"
     )
     base, more = {**BASE, FREE: acting}, "\n\ndef test_more():\n    assert add(2, 2) == 4\n"
-    assert rejecting(surveyed({FREE: acting + more}, base=base)) == set()
+    mocks = acting.replace("import os", "import os\nimport unittest.mock")
+    assert rejecting(surveyed({FREE: mocks + more}, base=base)) == set()
     rebinds = acting + "\n\ndef test_more():\n    global add\n    add = min\n"
     late = acting.replace(
         "os.environ['ADD'] = '1'\nfrom calc import add", "from calc import add\nos.environ['ADD'] = '1'"
     )
-    for files in ({FREE: rebinds}, {FREE: late + more}):
+    fake = acting.replace("import os", "import os\nfrom calc import fake as pytest")
+    for files in ({FREE: rebinds}, {FREE: late + more}, {FREE: fake + more}):
         assert rejecting(surveyed(files, base=base)) == {"protected_test_changed"}
 
 

@@ -842,7 +842,13 @@ def _conftest_statement(statement: ast.stmt, known: Mapping[str, str]) -> Iterat
 
 
 def _steering(statement: ast.stmt) -> bool:
-    return any(name.startswith("pytest_") or name in STEERING for name in bound(statement))
+    """Return True if a statement binds a name that the test runner uses, or binds its name to another module."""
+    names = statement.names if isinstance(statement, ast.Import) else []
+    plain = {each.name.partition(".")[0] for each in names if each.asname in (None, each.name)}
+    return any(
+        name.startswith("pytest_") or name in STEERING or (name in ("pytest", "unittest") and name not in plain)
+        for name in bound(statement)
+    )
 
 
 def _conftest_import(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
