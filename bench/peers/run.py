@@ -60,6 +60,7 @@ def main(words: Sequence[str]) -> int:
     """Return 0 when each program that was asked for has been measured."""
     asked = _parser().parse_args(words)
     cases = [case for case in trial.all_cases() if case.protocol == "tasks" and case.kind != "untellable"]
+    cases = [case for case in cases if not (case.missing or case.proof.whole)]  # the programs judge Python projects
     cases = [case for case in cases if case.kind != "honest" or "harness task" not in case.script]  # not for others
     of = {kind: sum(case.kind == kind for case in cases) for kind in ("lie", "honest")}
     if unknown := set(asked.cases) - {case.name for case in cases}:

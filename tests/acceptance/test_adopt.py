@@ -143,29 +143,29 @@ REPORTS = f'import sys\nopen(sys.argv[1], "w").write("{JUNIT}")\n'
 
 
 def test_another_runner_than_pytest_is_named_by_a_person(bare: CalcProject) -> None:
-    """UAH-003. The first try leaves the settings alone; a feature then needs the name of its test file."""
+    """UAH-003. The first try changes nothing; a feature then gets a stub like the project's tests."""
     bare.git("init", "-q", "-b", "main")
     bare.put({"run.py": REPORTS, "test/mul.test.js": "test('mul')\n", ".gitignore": "node_modules\n"})
     bare.commit("Not Python")
     head = bare.head
-    refused = bare.harness("init", "--adopt")
+    refused = bare.harness("init", "--adopt", "--check", "python run.py")
     assert refused.code == 4, refused.text
-    assert "Known here are pytest, and every runner that writes JUnit XML to {report}" in refused.err
-    assert "Nothing was committed; .harness.yaml is new." in refused.err
-    assert (bare.head, bare.changes()) == (head, ["?? .harness.yaml"])
+    assert "Known here are pytest, `node --test`, vitest, jest, `go test`" in refused.err
+    assert "and every runner that writes JUnit XML to {report}, such as" in refused.err
+    assert "Nothing was committed, and no file was changed." in refused.err
+    assert (bare.head, bare.changes()) == (head, [])
     runner = "testing:\n  full: python run.py {report}\n  feature: python run.py {report} {test_file}\n"
     bare.put({".harness.yaml": f"project:\n  name: own\n{runner}"})
     done = bare.harness("init", "--adopt")
     assert done.code == 0, done.text
     assert "Created: .gitignore" not in done.out
     assert "Added to .gitignore" in done.out
-    unnamed = bare.harness("add-feature", "User can subtract")
-    assert unnamed.code == 2, unnamed.text
-    assert "harness add-feature 'User can subtract' --test-file FILE" in unnamed.err
-    added = bare.harness("add-feature", "User can subtract", "--test-file", "test/sub.test.js")
+    added = bare.harness("add-feature", "User can subtract")
     assert added.code == 0, added.text
-    assert "let the agent write it" in added.out
-    assert not (bare.root / "test/sub.test.js").exists()
+    assert (bare.root / "test/user_can_subtract.test.js").read_text().startswith('it("User can subtract", () => {')
+    unknown = bare.harness("add-feature", "User can divide", "--test-file", "test/div.test.lua")
+    assert unknown.code == 0, unknown.text
+    assert "let the agent write it" in unknown.out
 
 
 @pytest.mark.parametrize("trouble", ["dirty", "no commit", "below", "link"])

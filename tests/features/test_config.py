@@ -416,8 +416,12 @@ def test_poetry_and_ruff_are_used_where_they_can_run(tmp_path: Path) -> None:
         ("pytest tests/a && pytest tests/b", "pytest {test_file} && pytest tests/b"),
         ("pytest packages/a/tests", "pytest {test_file}"),
         ("npx vitest run tests/", "npx vitest run {test_file}"),
+        ("npm test", "npm test -- {test_file}"),
+        ("go test -race ./...", "go test -race ./{test_folder} -run ^{test_name}"),
+        ("cargo test --offline", "cargo test --offline --test {test_name}"),
+        ("cargo test -- --nocapture", None),
+        ("npx vitest run", "npx vitest run {test_file}"),
         ("make test", None),
-        ("npm test", None),
         ("./run-everything", None),
     ],
 )

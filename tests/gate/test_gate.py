@@ -1,5 +1,9 @@
-"""``harness gate`` in a repository that knows nothing of the harness: honest changes, lies, and what cannot be run."""
+"""``harness gate`` in a repository that knows nothing of the harness: honest changes, lies, and what cannot be run.
 
+A verdict by test ids starts pytest four to ten times. Rules that hold for every command are shown with a shell script.
+"""
+
+import shutil
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -14,17 +18,31 @@ SOURCE = "def add(a, b):\n    return a + b\n"
 DOUBLE = f"{SOURCE}\n\ndef double(a):\n    return 2 * a\n"
 FILES = {
     "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\n',
-    ".gitignore": "__pycache__/\n",
+    ".gitignore": "__pycache__/\nREADME.md.orig\n",
+    "docs/conf.py": "source_suffix = {'.md': 'markdown'}\n",
     "src/calc.py": SOURCE,
     "tests/test_add.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
 }
-TEST = "from calc import double\n\n\ndef test_double():\n    assert double(4) == 8\n    assert double(-1) == -2\n"
+TEST = "from calc import double\n\n\ndef test_double():\n    assert double(4) == 8\n"
+SCRIPT = {
+    "Makefile": "test:\n\tsh check.sh\n",
+    "check.sh": "#!/bin/sh\n. src/license.sh\ntest -e value.txt && test $TERMS = 3\n",
+    "src/license.sh": "TERMS=3\n",
+    "value.txt": "1\n",
+}
 HOLLOW = "import calc\n\n\ndef test_double():\n    assert calc\n"
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     found = Repo.with_files(tmp_path / "project", FILES)
+    found.git("switch", "-q", "-c", "work")
+    return found
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Repo:
+    found = Repo.with_files(tmp_path / "scripted", SCRIPT)
     found.git("switch", "-q", "-c", "work")
     return found
 
@@ -73,7 +91,7 @@ def bends(repo: Repo) -> None:
 
 
 def weakens(repo: Repo) -> None:
-    honest(repo)
+    only_product(repo)
     repo.write("tests/test_add.py", FILES["tests/test_add.py"].replace("== 3", "> 0")).commit("Tests")
 
 
@@ -100,9 +118,9 @@ def documents_that_a_test_reads(repo: Repo) -> None:
         (only_product, (0, "accepted", "not shown", set())),
         (only_documents, (0, "accepted", "not shown", set())),
         (documents_that_a_test_reads, (1, "rejected", "regression")),
-        (breaks, (1, "rejected", "regression")),
+        pytest.param(breaks, (1, "rejected", "regression"), marks=pytest.mark.scenario),
         (hollow, (1, "rejected", "proof_not_red")),
-        (wrong, (1, "rejected", "proof_failed")),
+        pytest.param(wrong, (1, "rejected", "proof_failed"), marks=pytest.mark.scenario),
         (bends, (1, "rejected", "runner_config_changed")),
         (weakens, (3, "needs a person", "protected_test_changed")),
     ],
@@ -128,47 +146,50 @@ def test_an_older_test_in_a_file_that_gains_tests_still_counts(repo: Repo) -> No
     assert judged(repo)[:2] == (1, "rejected")
 
 
-def test_code_is_no_document_and_a_tag_is_no_branch(repo: Repo) -> None:
-    repo.git("switch", "-q", "main")
-    files = (
-        "from calc import add\n\nTERMS = add(1, 2)\n",
-        "from license import TERMS\n\n\ndef test_l():\n    assert TERMS == 3\n",
-    )
-    repo.write("src/license.py", files[0]).write("tests/test_license.py", files[1]).commit("License")
-    repo.git("switch", "-q", "-C", "work")
-    repo.write("src/license.py", "TERMS = 4\n").commit("Terms")
-    repo.git("tag", "main", "work~1")
-    assert judged(repo)[:2] == (1, "rejected")
-    repo.git("tag", "-f", "main", "work")
-    assert judged(repo)[:2] == (1, "rejected")
+def test_code_is_no_document_and_a_tag_is_no_branch(scripted: Repo) -> None:
+    scripted.write("src/license.sh", "TERMS=4\n").commit("Terms")
+    scripted.git("tag", "main", "work~1")
+    assert judged(scripted)[:2] == (1, "rejected")
+    scripted.git("tag", "-f", "main", "work")
+    assert judged(scripted)[:2] == (1, "rejected")
 
 
-def test_a_person_allows_a_change_of_an_older_test(repo: Repo) -> None:
-    weakens(repo)
-    ran = gate(repo)
+def test_a_person_allows_a_change_of_an_older_test(scripted: Repo) -> None:
+    scripted.write("check.sh", "#!/bin/sh\n. src/license.sh\ntrue\n").commit("Weaker")
+    ran = gate(scripted)
     assert ran.code == 3
-    assert "harness gate --allow tests/test_add.py" in ran.out
-    assert "tests/test_add.py:5: " in ran.out
-    assert gate(repo, "--allow", "tests/test_add.py").code == 0
+    assert "harness gate --allow check.sh" in ran.out
+    assert "check.sh:3: " in ran.out
+    assert gate(scripted, "--allow", "check.sh").code == 0
 
 
-def test_what_the_tests_must_show_is_the_users_choice(repo: Repo) -> None:
-    only_product(repo)
-    ran = gate(repo, "--require", "checked")
+@pytest.mark.scenario
+def test_the_question_shows_the_older_and_the_newer_expectation(repo: Repo) -> None:
+    weakens(repo)
+    sides = ("old tests/test_add.py:5: assert add(1, 2) == 3", "new tests/test_add.py:5: assert add(1, 2) > 0")
+    assert "\n".join(f"    {each}" for each in sides) in gate(repo).out
+
+
+def test_what_the_tests_must_show_is_the_users_choice(scripted: Repo) -> None:
+    scripted.write("value.txt", "2\n").commit("Two")
+    ran = gate(scripted, "--require", "checked")
     assert (ran.code, "NEEDS A PERSON: not shown" in ran.out) == (3, True), ran
     assert "add a test that shows the change" in ran.out
-    (repo.path / "src/inner").mkdir()
-    ran = run_in_process(main, "harness", "gate", cwd=repo.path / "src/inner")
+    (scripted.path / "src/inner").mkdir()
+    ran = run_in_process(main, "harness", "gate", cwd=scripted.path / "src/inner")
     assert (ran.code, "not shown" in ran.out) == (0, True), ran
 
 
 def test_work_among_the_installed_packages_needs_a_person(repo: Repo, tmp_path: Path) -> None:
-    venv.create(tmp_path / "env", system_site_packages=True, symlinks=True)
+    repo.git("switch", "-q", "main")
+    repo.write("check.py", "import sys\n\nsys.path.insert(0, 'src')\nimport calc\n\nassert calc.add(1, 2) == 3\n")
+    repo.commit("Check")
+    repo.git("switch", "-q", "-C", "work")
+    venv.create(tmp_path / "env", symlinks=True)
     site = next((tmp_path / "env/lib").glob("python*/site-packages"))
     (site / "work_of_an_agent.py").write_text(DOUBLE)
-    repo.write("src/calc.py", "from work_of_an_agent import add, double\n").write("tests/test_double.py", TEST)
-    command = f"{tmp_path}/env/bin/python -m pytest -q"
-    repo.commit("Double")
+    repo.write("src/calc.py", "from work_of_an_agent import add, double\n").commit("Double")
+    command = f"{tmp_path}/env/bin/python check.py"
     ran = gate(repo, "--check", command)
     assert ran.code == 3, ran
     assert "src/calc.py imports work_of_an_agent, which is in no commit" in ran.out
@@ -179,32 +200,38 @@ def test_a_test_that_failed_before_does_not_count(repo: Repo) -> None:
     repo.git("switch", "-q", "main")
     repo.write("tests/test_old.py", "def test_old():\n    assert False\n").commit("Red")
     repo.git("switch", "-q", "-C", "work")
-    honest(repo)
-    assert judged(repo)[:3] == (0, "accepted", "proven")
-    assert "1 failed before and do not count" in gate(repo).out
-
-
-def test_uncommitted_files_are_judged_on_request(repo: Repo) -> None:
-    repo.write("src/calc.py", DOUBLE).write("tests/test_double.py", TEST)
+    only_product(repo)
     ran = gate(repo)
+    assert (ran.code, "ACCEPTED: not shown" in ran.out) == (0, True), ran
+    assert "1 failed before and do not count" in ran.out
+
+
+def test_uncommitted_files_are_judged_on_request(scripted: Repo) -> None:
+    scripted.write("value.txt", "2\n")
+    ran = gate(scripted)
     assert (ran.code, "harness gate --worktree" in ran.err) == (4, True), ran
-    assert judged(repo, "--worktree")[:3] == (0, "accepted", "proven")
-    repo.write("src/calc.py", DOUBLE.replace("2 * a", "a"))
-    assert judged(repo, "--worktree")[:2] == (1, "rejected")
+    assert judged(scripted, "--worktree")[:3] == (0, "accepted", "not shown")
+    scripted.write("src/license.sh", "TERMS=4\n")
+    assert judged(scripted, "--worktree")[:2] == (1, "rejected")
 
 
-def test_any_other_command_is_judged_by_its_exit_status(tmp_path: Path) -> None:
-    files = {"value.txt": "1\n", "Makefile": "test:\n\tsh check.sh\n", "check.sh": "#!/bin/sh\ntest -e value.txt\n"}
-    repo = Repo.with_files(tmp_path / "project", files)
+def test_any_other_command_is_judged_by_its_exit_status(scripted: Repo) -> None:
+    scripted.write("value.txt", "2\n").commit("Two")
+    assert "make test (found in Makefile)" in gate(scripted).out
+    assert judged(scripted)[:3] == (0, "accepted", "not shown")
+    scripted.git("rm", "-q", "value.txt")
+    assert judged(scripted.commit("Gone"))[:2] == (1, "rejected")
+
+
+def test_a_generated_version_is_there_and_no_other_generated_file(tmp_path: Path) -> None:
+    files = {".gitignore": "_version.py\n", "pkg/__init__.py": "from pkg._version import version\n"}
+    repo = Repo.with_files(tmp_path / "project", {**files, "Makefile": "test:\n\tpython3 -c 'import pkg'\n"})
     repo.git("switch", "-q", "-c", "work")
-    repo.write("value.txt", "2\n").commit("Two")
-    assert "make test (found in Makefile)" in gate(repo).out
-    assert judged(repo)[:3] == (0, "accepted", "not shown")
-    repo.write("check.sh", "#!/bin/sh\ntrue\n").commit("Weaker")
-    assert judged(repo)[:2] == (3, "needs a person")
-    repo.git("reset", "-q", "--hard", "HEAD~1")
-    repo.git("rm", "-q", "value.txt")
-    assert judged(repo.commit("Gone"))[:2] == (1, "rejected")
+    repo.write("pkg/other.py", "").commit("Other")
+    repo.write("pkg/_version.py", "version = '1.0'\n")
+    assert judged(repo)[:2] == (0, "accepted")
+    repo.write("pkg/_version.py", "version = str(1.0)\n")
+    assert judged(repo)[:2] == (1, "rejected")
 
 
 @pytest.mark.parametrize(
@@ -235,3 +262,39 @@ def test_a_folder_without_git_or_tests(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     ran = run_in_process(main, "harness", "gate", cwd=tmp_path / "plain")
     assert (ran.code, "is not in a git repository" in ran.err) == (4, True), ran
+
+
+JS_ADD = """\
+const test = require('node:test');
+const assert = require('node:assert');
+const calc = require('../calc');
+test('adds', () => { assert.strictEqual(calc.add(1, 2), 3); });
+"""
+JS_CODE = "exports.add = (a, b) => a + b;\n"
+JS_DOUBLE = f"{JS_CODE}exports.double = (a) => 2 * a;\n"
+JS_TEST = JS_ADD.replace("'adds'", "'doubles'").replace("add(1, 2), 3", "double(4), 8")
+JS_WRONG = {"calc.js": JS_DOUBLE.replace("a + b", "a - b"), "test/add.test.js": JS_ADD.replace("3)", "-1)")}
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize(
+    ("files", "judgement"),
+    [
+        ({"calc.js": JS_DOUBLE, "test/double.test.js": JS_TEST}, (0, "accepted", "proven", set[str]())),
+        (JS_WRONG, (3, "needs a person", "proven", {"protected_test_changed"})),
+        ({"calc.js": f"process.exit(0);\n{JS_DOUBLE}"}, (1, "rejected", "not shown", {"regression"})),
+    ],
+    ids=["honest", "another result is expected", "the module ends the process"],
+)
+def test_a_project_in_javascript_is_judged_by_test_ids(
+    tmp_path: Path, files: dict[str, str], judgement: tuple[int, str, str, set[str]]
+) -> None:
+    package = '{"name": "calc", "scripts": {"test": "node --test"}}\n'
+    repo = Repo.with_files(
+        tmp_path / "project", {"package.json": package, "calc.js": JS_CODE, "test/add.test.js": JS_ADD}
+    )
+    repo.git("switch", "-q", "-c", "work")
+    for path, text in files.items():
+        repo.write(path, text)
+    repo.commit("Work")
+    assert judged(repo) == judgement

@@ -60,6 +60,21 @@ def repo(tmp_path: Path) -> Repo:
     return documents(found, 1)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repo, bytes]:
+    """Return a repository and the receipt of a change of it, for tests that change only a copy of the receipt."""
+    base = tmp_path_factory.mktemp("made")
+    found = Repo.with_files(base / "project", FILES)
+    found.git("switch", "-q", "-c", "work")
+    return documents(found, 1), gate(found, base / "1.json").read_bytes()
+
+
+@pytest.fixture
+def copy(made: tuple[Repo, bytes], tmp_path: Path) -> tuple[Repo, Path]:
+    (tmp_path / "1.json").write_bytes(made[1])
+    return made[0], tmp_path / "1.json"
+
+
 def gate(repo: Repo, path: Path, *words: str) -> Path:
     made = harness(repo.path, "gate", "--receipt", str(path), *words)
     assert made.code == 0, made
@@ -324,9 +339,8 @@ LONE: dict[str, Any] = {"command": "x", "found_in": "x", "tests": [{"base": "pas
     ],
     ids=str,
 )
-def test_a_hostile_receipt_is_refused(repo: Repo, tmp_path: Path, members: dict[str, Any]) -> None:
-    path = forged(gate(repo, tmp_path / "1.json"), **members)
-    code, said = audit(repo, path, "--rerun")
+def test_a_hostile_receipt_is_refused(copy: tuple[Repo, Path], members: dict[str, Any]) -> None:
+    code, said = audit(copy[0], forged(copy[1], **members), "--rerun")
     assert (code, "differs       form: " in said) == (1, True), said
 
 
@@ -345,24 +359,23 @@ def test_a_hostile_receipt_is_refused(repo: Repo, tmp_path: Path, members: dict[
         lambda text: "\0",
     ],
 )
-def test_text_that_is_no_receipt_is_refused(repo: Repo, tmp_path: Path, spoil: Callable[[str], str]) -> None:
-    path = gate(repo, tmp_path / "1.json")
+def test_text_that_is_no_receipt_is_refused(copy: tuple[Repo, Path], spoil: Callable[[str], str]) -> None:
+    repo, path = copy
     path.write_text(spoil(path.read_text()))
     code, said = audit(repo, path)
     assert (code, "differs       form: " in said) == (1, True), said
 
 
-def test_what_a_receipt_says_cannot_steer_the_terminal(repo: Repo, tmp_path: Path) -> None:
-    path = forged(gate(repo, tmp_path / "1.json"), why="\x1b[2J\u202eok")
-    assert not {"\x1b", "\u202e"} & set(audit(repo, path)[1])
+def test_what_a_receipt_says_cannot_steer_the_terminal(copy: tuple[Repo, Path]) -> None:
+    path = forged(copy[1], why="\x1b[2J\u202eok")
+    assert not {"\x1b", "\u202e"} & set(audit(copy[0], path)[1])
 
 
-def test_a_file_that_cannot_be_read_is_one_line(repo: Repo, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_one_line(copy: tuple[Repo, Path], tmp_path: Path) -> None:
+    repo, path = copy
+    answer = harness(repo.path, "audit", "--json", str(path)).json
+    parts = ["form", "signature", "chain", "commits"]
+    assert (answer["ok"], [row["part"] for row in answer["receipts"][0]["audit"]]) == (True, parts)
     for path in (tmp_path / "nowhere.json", tmp_path):
         ran = harness(repo.path, "audit", str(path))
         assert (ran.code, ran.out, str(path) in ran.err) == (4, "", True), ran
-    answer = harness(repo.path, "audit", "--json", str(gate(repo, tmp_path / "1.json"))).json
-    assert (answer["ok"], [row["part"] for row in answer["receipts"][0]["audit"]]) == (
-        True,
-        ["form", "signature", "chain", "commits"],
-    )

@@ -58,3 +58,33 @@ def test_passed_is_what_the_latest_line_says(line: str, passed: bool) -> None:
 
 def test_a_feature_without_a_test_file_shows_nothing() -> None:
     assert not Evidence("").after(Text(RULED)).shown
+
+
+SUITE = "node --test"
+LATEST = ToolResult(output="# tests 3\n# pass 3")
+SUITES: list[tuple[str, list[Event], bool]] = [
+    ("a call", [ToolCall(name="sh", input={"command": "cd x && node --test --watch 2>&1 | tail"}), LATEST], True),
+    ("a text", [Text("$ node --test"), LATEST], True),
+    ("through npm", [ToolResult(output="> calc@1.0.0 test\n> node --test\n\n# pass 3")], True),
+    ("another file", [ToolCall(name="sh", input={"command": "node --test test/b.test.js"}), LATEST], False),
+    ("prose", [Text("I have run node --test, and it passed"), LATEST], False),
+    ("no result", [Text("$ node --test")], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "shown"), [row[1:] for row in SUITES], ids=[row[0] for row in SUITES])
+def test_a_run_of_the_whole_suite_counts(events: list[Event], shown: bool) -> None:
+    found = Evidence("test/a.test.js", SUITE)
+    for event in events:
+        found = found.after(event)
+    assert found.shown == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Tests:       1 skipped, 3 passed, 4 total", "      Tests  3 passed (3)", "  3 passing (12ms)",
+     "\x1b[2m      Tests \x1b[22m \x1b[1m\x1b[32m3 passed\x1b[39m\x1b[22m\x1b[90m (3)\x1b[39m",
+     "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0", "OK (3 tests, 5 assertions)", "BUILD SUCCESSFUL in 2s"],
+)  # fmt: skip
+def test_the_result_of_every_runner_is_known(line: str) -> None:
+    assert Evidence(FILE).after(Text(f"{FILE}\n{line}")).shown

@@ -14,6 +14,7 @@ JUDGED = {
     "test_replay",
     "test_running",
     "test_mutants",
+    "test_other_runners",
     "test_checkout",
 }
 """Files whose tests judge whole commits."""

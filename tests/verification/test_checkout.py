@@ -368,10 +368,12 @@ def test_what_is_not_lent(repo: JudgedProject, tmp_path: Path, link: str, reason
         assert reason in checkout.notes[0]
 
 
-def test_ignored_folders_are_lent(repo: JudgedProject) -> None:
-    repo.put({"lent/deep/x.txt": "x", "node_modules/y.txt": "y"})
-    with make_checkout(repo.client, repo.base, links=["lent/deep", "node_modules"]) as checkout:
+def test_ignored_folders_are_lent_and_files_are_copied(repo: JudgedProject) -> None:
+    repo.put({"lent/deep/x.txt": "x", "node_modules/y.txt": "y", "lent/_version.py": "version = '1'\n"})
+    links = ["lent/deep", "node_modules", "lent/_version.py"]
+    with make_checkout(repo.client, repo.base, links=links) as checkout:
         assert checkout.notes == ()
+        (checkout.cwd / "lent/_version.py").write_text("changed by a test")
         assert (checkout.cwd / "lent/deep/x.txt").read_text() == "x"
         assert (checkout.cwd / "node_modules").is_symlink()
         assert (
@@ -380,6 +382,7 @@ def test_ignored_folders_are_lent(repo: JudgedProject) -> None:
         )
     assert (repo.root / "lent/deep/x.txt").exists()
     assert (repo.root / "node_modules/y.txt").exists()
+    assert (repo.root / "lent/_version.py").read_text() == "version = '1'\n"
 
 
 def test_a_link_of_the_commit_on_the_way_lends_nothing(repo: JudgedProject, tmp_path: Path) -> None:

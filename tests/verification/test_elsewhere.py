@@ -167,7 +167,8 @@ def test_work_that_is_right_only_where_npm_has_started_it(make_repo: Make) -> No
     package = '{"type": "module", "scripts": {"test": "node --test a.test.mjs"}}'
     repo = make_repo({"package.json": package, "a.test.mjs": test}, resolved=False)
     check = CommandCheck(command="npm test", timeout_seconds=60.0)
-    candidate = repo.commit({"lib.mjs": "export const d = (x) => (process.env.npm_lifecycle_event ? 2 * x : 0);\n"})
+    mark = 'process.env[["npm", "lifecycle", "event"].join("_")]'
+    candidate = repo.commit({"lib.mjs": f"export const d = (x) => ({mark} ? 2 * x : 0);\n"})
     verdict = judge_command(repo.client, check, base=repo.base, candidate=candidate)
 
     assert codes(verdict) == ["answers_differ"]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
+from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.guard import ProtectedFiles, Survey, survey
-from agent_harness.verification.protected_files import behind, of_command
+from agent_harness.verification.protected_files import SessionClaim, behind, of_command, of_session
 from agent_harness.verification.runner_config import is_test_file
 
 Files = Mapping[str, str | None]
@@ -243,6 +244,11 @@ def test_sums():
         ("    with", '    assert add(2, 2) == 4 or pytest.skip("odd")\n    with', False),
         ("    with", "    assert (total := 3)\n    with", False),
         ("    with", "    total = 3\n    with", False),
+        ("    with", "    assert total.real == 3\n    with", True),
+        ("    assert total", "    assert total.clear() is None\n    assert total", False),
+        ("    assert total", "    assert 4 not in total\n    assert total", False),
+        ("    assert total", "    assert [*total] and [each for each in total]\n    assert total", False),
+        ("import pytest", "import pytest\nfrom unittest import SkipTest as AssertionError", False),
         ("    with", "    with pytest.raises(BaseException):\n        pytest.exit()\n    with", False),
         ("    with", "    with open(add):\n        add(1, 1)\n    with", False),
         ("        add(1, None)\n", "        add(1, None)\n    total = add(total, 1)\n    assert total == 4\n", True),
@@ -291,6 +297,22 @@ def test_a_class_gains_tests_and_no_member_that_it_could_inherit(more: str, pass
     shared = {"base": {SHARED: class_}, "test_files": [f"{SHARED}::test_sub"], "protected": [f"{SHARED}::TestIt"]}
     found = surveyed({SHARED: f"{class_}\n    {more}"}, **shared)
     assert rejecting(found) == (set() if passes else {"protected_test_changed"})
+
+
+def test_added_code_of_an_older_test_file_rebinds_and_reorders_nothing() -> None:
+    acting = (
+        "import os\n\nos.environ['ADD'] = '1'\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 1) == 2\n"
+    )
+    base, more = {**BASE, FREE: acting}, "\n\ndef test_more():\n    assert add(2, 2) == 4\n"
+    mocks = acting.replace("import os", "import os\nimport unittest.mock")
+    assert rejecting(surveyed({FREE: mocks + more}, base=base)) == set()
+    rebinds = acting + "\n\ndef test_more():\n    global add\n    add = min\n"
+    late = acting.replace(
+        "os.environ['ADD'] = '1'\nfrom calc import add", "from calc import add\nos.environ['ADD'] = '1'"
+    )
+    fake = acting.replace("import os", "import os\nfrom calc import fake as pytest")
+    for files in ({FREE: rebinds}, {FREE: late + more}, {FREE: fake + more}):
+        assert rejecting(surveyed(files, base=base)) == {"protected_test_changed"}
 
 
 def test_an_older_test_file_gains_no_hook() -> None:
@@ -368,12 +390,38 @@ HOOK = "def pytest_runtest_makereport(item, call):\n    pass\n"
         {"jest.config.js": "module.exports = {}"},
         {".gitattributes": "*.py working-tree-encoding=UTF-7\n"},
         {"package.json": '{"scripts": {"test": "true"}}'},
+        {"package.json": '{"imports": {"#calc": {"testing": "./fake.js", "default": "./calc.js"}}}'},
+        {"package.json": '{"exports": {"testing": "./fake.js", "default": "./calc.js"}}'},
+        {"package.json": '{"browser": "./other.js"}'},
+        {"package.json": '{"overrides": {"chai": "file:./fake"}}'},
+        {".npmrc": '"node-options" = --import ./patch.mjs\n'},
+        {".env.test": "ANSWER=12\n"},
+        {"vite.config.js": "export default { test: { setupFiles: ['./patch.js'] } };\n"},
         {OWN: "pytest_plugins = ['odd']\n" + OWN_TEST},
     ],
     ids=lambda files: next(iter(files)),
 )
 def test_runner_configuration_may_not_bend_results(files: Files) -> None:
     assert rejecting(surveyed(files)) == {"runner_config_changed"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "codes"),
+    [
+        (["error"], set()),
+        (["error", "ignore:b"], set()),
+        (["error", "error::UserWarning", "ignore:a"], set()),
+        (["ignore:a", "ignore:b"], {"runner_config_changed"}),
+        (["ignore:a", "error", "ignore:b"], {"runner_config_changed"}),
+        (["error", "ignore:c"], {"runner_config_changed"}),
+    ],
+)
+def test_a_warning_that_is_no_longer_ignored_only_adds_failures(filters: list[str], codes: set[str]) -> None:
+    before, after = (
+        {"pyproject.toml": f"[tool.pytest.ini_options]\nfilterwarnings = {each!r}\n"}
+        for each in (["error", "ignore:a", "ignore:b"], filters)
+    )
+    assert rejecting(surveyed(after, base={**BASE, **before})) == codes
 
 
 @pytest.mark.parametrize(
@@ -393,6 +441,7 @@ def test_runner_configuration_may_not_bend_results(files: Files) -> None:
         {".gitattributes": "*.png filter=lfs\n*.py eol=lf\n"},
         {"tox.ini": "[tox]\nenv_list = py\n"},
         {"package.json": '{"dependencies": {}, "scripts": {"start": "node ."}}'},
+        {"package.json": '{"main": "calc.js", "type": "module", "exports": {".": "./calc.js"}}'},
     ],
     ids=lambda files: next(iter(files)),
 )
@@ -493,6 +542,7 @@ def test_files_that_the_commands_start_and_plugins_that_the_base_loads() -> None
         "pytest.cpython-311-x86_64-linux-gnu.so",
         "odd.pth",
         "agent_harness_recorder.py",
+        "src/node_modules/chai/index.js",
     ],
 )
 def test_files_that_shadow_the_runner_or_the_standard_library(path: str) -> None:
@@ -670,7 +720,9 @@ def test_scripts_for_tests_that_were_there_stay_beside_the_one_that_is_run() -> 
     base = {"package.json": '{"scripts": {"test": "run-p test:*", "test:unit": "node --test", "start": "node ."}}'}
     bent = {"package.json": (base["package.json"]).replace("node --test", "true")}
     more = {"package.json": (base["package.json"]).replace('"start"', '"test:more": "node more.js", "start"')}
+    routed = {"package.json": (base["package.json"]).replace("{", '{"imports": {"#a": {"testing": "./b.js"}}, ', 1)}
     assert rejecting(of_task(bent, command="npm test", base=base)) == {"check_changed"}
+    assert rejecting(of_task(routed, command="npm test", base=base)) == {"check_changed"}
     assert rejecting(of_task(more, command="npm test", base=base)) == set()
 
 
@@ -698,7 +750,18 @@ def test_tests_that_a_pattern_finds_were_there_as_well() -> None:
     assert rejecting(survey(CandidateChanges(files=(new,), before=before, after=before | {new.path}), protection))
 
 
-@pytest.mark.parametrize("path", ["t/table.t", "crates/a/tests/rle.rs", "pkg/a_test.go", "web/__tests__/a.js"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "t/table.t",
+        "crates/a/tests/rle.rs",
+        "pkg/a_test.go",
+        "web/__tests__/a.js",
+        "TestLeap.java",
+        "a.spec.mts",
+        "test-a.js",
+    ],
+)
 def test_test_files_of_other_runners(path: str) -> None:
     assert is_test_file(path)
 
@@ -706,3 +769,29 @@ def test_test_files_of_other_runners(path: str) -> None:
 @pytest.mark.parametrize("path", ["src/rle.rs", "tests/common/mod.rs", "t/lib/Help.pm"])
 def test_other_files_of_these_runners(path: str) -> None:
     assert not is_test_file(path)
+
+
+IMPORTS = "import { add } from './calc.js';\nimport test from 'node:test';\ntest('adds', () => equal(add(1, 2), 3));\n"
+MORE = "test('multiplies', () => equal(mul(1, 2), 2));\n"
+
+
+@pytest.mark.parametrize("path", ["years.test.js", "test/years.js"])
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        (IMPORTS.replace("{ add }", "{ add, mul }") + MORE, True),
+        (IMPORTS.replace("{ add }", "{ add, equal }") + MORE, False),
+        (IMPORTS.replace("./calc", "./fake"), False),
+        (IMPORTS.replace("3)", "add(1, 2))"), False),
+    ],
+)
+def test_an_older_test_of_javascript_may_only_gain_tests(path: str, text: str, passes: bool) -> None:
+    base = {path: IMPORTS, "calc.js": "exports.add = 1;\n"}
+    texts = {each: content.encode() for each, content in base.items()}
+    tree, work = Tree(texts.keys(), texts.get), changes({path: text}, base=base)
+    claim = SessionClaim(
+        base="", candidate="", test_files=[path], protected=[path], baseline=[f"{path}::adds"], own_may_change=True
+    )
+    protection = of_session(tree, work, claim, checks=Named(), environment=Named(), import_roots=())
+    assert rejecting(survey(work, protection)) == (set() if passes else {"protected_test_changed"})
+    assert (path in protection.older) is not is_test_file(path)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from agent_harness.verification.command.put_back import packages_without_tests
+from agent_harness.verification.command.put_back import holds_values, packages_without_tests
 from agent_harness.verification.command.runner import CommandCheck
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.verdict import FAST, Verdict
@@ -240,7 +240,7 @@ def test_code_that_knows_its_runner_by_a_mark_answers_otherwise(make_repo: Make)
     verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": READS_THE_TEST})
     assert (verdict.accepted, codes(verdict)) == (False, ["weak_test"])
 
-    marked = "exports.add = (a, b) => (process.env.NODE_TEST_CONTEXT ? a + b : 0);\n"
+    marked = "exports.add = (a, b) => (process.env[['NODE', 'TEST', 'CONTEXT'].join('_')] ? a + b : 0);\n"
     verdict = judged(make_repo, "node --test work.test.js", {"work.test.js": NODE_TEST}, {"work.js": marked})
     assert (verdict.accepted, codes(verdict)) == (False, ["answers_differ"])
 
@@ -317,3 +317,11 @@ def test_a_link_that_leads_out_of_the_repository_is_not_accepted(make_repo: Make
         verdict = judge_command(repo.client, check, base=repo.base, candidate=repo.commit())
         assert verdict.accepted is is_accepted, target
         assert is_accepted or codes(verdict) == ["link_leads_out"], verdict.findings
+
+
+@pytest.mark.parametrize(
+    ("path", "holds"),
+    [("testdata/add.yaml", True), ("a/golden/add.stderr", True), ("config/add.yaml", False), ("testdata/a.go", False)],
+)
+def test_files_in_folders_of_expected_results_hold_values_whatever_their_suffix(path: str, *, holds: bool) -> None:
+    assert holds_values(path) is holds

@@ -25,10 +25,14 @@ _SUMMARY = re.compile(
     r"|subtests passed)(?:, )?){1,9}"
     r" in \d{1,9}(?:\.\d{1,9})?s(?: \([\d:]{1,20}\))?[ \t]?=*"
 )
-_OTHER_SUMMARY = re.compile(  # node --test, cargo test, go test
+_OTHER_SUMMARY = re.compile(  # node --test, cargo test, go test, jest and vitest, mocha, Maven, Gradle, PHPUnit
     r"[#\u2139] pass \d{1,9}|test result: ok\. \d{1,9} passed;.{0,200}"
-    r"|ok[ \t]+\S{1,200}[ \t]+(?:\(cached\)|\d[\d.]{0,9}s)"
+    r"|ok[ \t]+\S{1,200}[ \t]+(?:\(cached\)|\d[\d.]{0,9}s)(?:[ \t]+coverage:.{0,80})?"
+    r"|Tests:?[ \t]{1,20}(?:\d{1,9} \w{1,20}[,| \t]{1,4}){0,4}\d{1,9} passed\b.{0,80}|\d{1,9} passing \(\d{1,9}m?s\)"
+    r"|(?:\[INFO\] )?Tests run: \d{1,9}, Failures: 0, Errors: 0\b.{0,200}|BUILD SUCCESSFUL in \d.{0,20}"
+    r"|OK \(\d{1,9} tests?, \d{1,9} assertions?\)"
 )
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _SHELLS = frozenset(("bash", "shell", "sh", "run", "exec", "exec_command", "execute", "terminal", "run_command"))
 _WRITERS = ("write", "edit", "multiedit", "write_file", "edit_file", "apply_patch", "create", "str_replace", "insert")
 _READERS = ("read", "read_file", "view", "open")
@@ -62,7 +66,7 @@ def run_result(line: str) -> str | None:
     lines."""
     if (found := pytest_result(line)) is not None:
         return found
-    line = line.strip(" \t>|`*\u2502\r")[:400]
+    line = _ESCAPES.sub("", line[:800]).strip(" \t>|`*\u2502\r")[:400]
     return line if _OTHER_SUMMARY.fullmatch(line) else None
 
 

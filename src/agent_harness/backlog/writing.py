@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from agent_harness.backlog.items import BacklogItem, LeftOut
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features.planning.add_features import NewTestFiles
+from agent_harness.protocols.features.planning.new_tests import NewTestFiles
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.longtask.verbs.init import CONSTRAINT, id_of
 from agent_harness.protocols.tasklist import planning

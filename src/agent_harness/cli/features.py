@@ -51,11 +51,12 @@ def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) ->
     return answered(as_json, found)
 
 
-def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
+def adopt(folder: Path, *, allow_failing: bool, check: str, as_json: bool) -> int:
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
-        found = FeatureProject.adopt(folder, allow_failing=allow_failing, say=say_to(as_json=as_json))
+        say = say_to(as_json=as_json)
+        found = FeatureProject.adopt(folder, allow_failing=allow_failing, check=check, say=say)
     return answered(as_json, found)
 
 

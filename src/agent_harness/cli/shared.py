@@ -57,6 +57,9 @@ Examples:
 )
 @click.option("--adopt", "adopts", is_flag=True, help="Create a feature project from the existing code and tests.")
 @click.option("--allow-failing", is_flag=True, help="With --adopt: continue even if no test passes.")
+@click.option(
+    "--check", metavar="CMD", help="With --adopt: run the tests by this command. [default: found in the files]"
+)
 @agent_option
 @click.option(
     "--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: allow one worker, or several workers."
@@ -87,6 +90,7 @@ def init(
     spec: Path | None,
     adopts: bool,
     allow_failing: bool,
+    check: str | None,
     agents: tuple[str, ...],
     as_json: bool,
     mode: str | None,
@@ -105,12 +109,14 @@ def init(
     """
     if adopts and spec is not None:
         raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
+    if check and not adopts:
+        raise UsageError("--check needs --adopt", hint="harness init --help")
     if not beside:
         _refuse_another(folder or Path.cwd(), "features" if adopts or spec else "tasklist")
     if adopts:
         from agent_harness.cli import features
 
-        return features.adopt(folder or Path.cwd(), allow_failing=allow_failing, as_json=as_json)
+        return features.adopt(folder or Path.cwd(), allow_failing=allow_failing, check=check or "", as_json=as_json)
     if spec is not None:
         from agent_harness.cli import features
 

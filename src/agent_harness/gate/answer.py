@@ -80,6 +80,7 @@ def lines(decision: GateDecision) -> Iterator[str]:
         place = _place(decision, finding)
         at = ":".join(str(each) for each in (place.get("path"), place.get("line")) if each)
         yield f"{'!' if finding.severity == CRITICAL else '-'} {at + ': ' if at else ''}{_worded(finding)}"
+        yield from (f"    {line}" for line in finding.lines[1:])
         if finding.severity == CRITICAL:
             yield f"    {_look(decision, finding)}"
     if decision.state == REJECTED and not any(each.severity == CRITICAL for each in decision.findings):

@@ -11,7 +11,10 @@ from agent_harness.verification.runner_config import in_test_folder, is_conftest
 
 _DOCUMENTS = frozenset({".md", ".rst", ".adoc", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp"})
 _PAPERS = frozenset({"LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS", "CONTRIBUTORS", "CODEOWNERS", "CHANGELOG"})
-_MANIFESTS = ("setup.py", "*.toml", "*.cfg", "*.yml", "*.yaml", "*.in")  # name documents, and no test reads them by it
+_MANIFESTS = (  # they name documents, and no test reads them by it
+    *("setup.py", "*.toml", "*.cfg", "*.yml", "*.yaml", "*.in"),
+    *("*.gitignore", "*.gitattributes", "docs/conf.py", "docs/source/conf.py", "doc/conf.py", "doc/source/conf.py"),
+)
 _BRANCHES = ("refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master")
 
 

@@ -55,7 +55,7 @@ def _markdown(record: JsonObject) -> str:
         rows += ["", "| finding | where | look at it |", "| --- | --- | --- |"]
     for each in record["findings"][:_MOST]:
         sign = "**!** " if each["severity"] == CRITICAL else ""
-        rows.append(f"| {sign}{_cell(each['message'])} | {_cell(_place(each))} | {_cell(each['look'])} |")
+        rows.append(f"| {sign}{_cell(_said(each))} | {_cell(_place(each))} | {_cell(each['look'])} |")
     if len(record["findings"]) > _MOST:
         rows += ["", f"and {len(record['findings']) - _MOST} more"]
     return "\n".join([*rows, *(["", f"next: {_cell(record['next'])}"] if record["next"] else []), ""])
@@ -75,14 +75,14 @@ def _commands(record: JsonObject) -> Iterator[str]:
         at = {"file": each.get("path"), "line": each.get("line"), "title": each["code"]}
         places = ",".join(f"{name}={_escaped(str(value), _PROPERTY)}" for name, value in at.items() if value)
         kind = "error" if each["severity"] == CRITICAL else "notice"
-        yield f"::{kind} {places}::{_escaped(each['message'], _DATA)}"
+        yield f"::{kind} {places}::{_escaped(_said(each), _DATA)}"
 
 
 def _gitlab(record: JsonObject) -> str:
     """Return a code quality report. It has no place for a finding without a file."""
     found = [
         {
-            "description": _clean(each["message"]),
+            "description": _clean(_said(each)),
             "check_name": each["code"],
             "fingerprint": sha256(json.dumps([each["code"], each["path"], each["message"]]).encode()),
             "severity": "critical" if each["severity"] == CRITICAL else "info",
@@ -95,6 +95,11 @@ def _gitlab(record: JsonObject) -> str:
 
 
 FORMS = {"markdown": _markdown, "github": _github, "gitlab": _gitlab}
+
+
+def _said(finding: JsonObject) -> str:
+    """Return the message, and a line for each older and newer expectation."""
+    return "\n".join([finding["message"], *finding["data"].get("shown", [])])
 
 
 def _place(finding: JsonObject) -> str:

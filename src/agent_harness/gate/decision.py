@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent_harness.errors import PreflightFailed
-from agent_harness.gate import runners
 from agent_harness.gate.change import GateChange, own_files
-from agent_harness.gate.runners import FoundCheck
 from agent_harness.gate.strays import strays
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings
 from agent_harness.verification import sources
 from agent_harness.verification.command import starts_python
 from agent_harness.verification.command.runner import CommandCheck
+from agent_harness.verification.expecting.compiled import inline_differ
+from agent_harness.verification.found_check import FoundCheck, found, reports_ids, with_files
 from agent_harness.verification.grade import CHECKED, PROVEN, Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, file_of, read_by_tests, released_by
 from agent_harness.verification.judge import judge, judge_command, run_at
@@ -33,6 +33,7 @@ NOT_SHOWN = "not shown"
 STATES = (ACCEPTED, ASKS, REJECTED)
 WORDS = (NOT_SHOWN, CHECKED, PROVEN)  # from the weakest
 _CANNOT_RUN = (126, 127)  # exit codes of a shell
+_NAMED = "harness gate --check 'COMMAND THAT RUNS THE TESTS'"
 _NO_TESTS = 5  # exit code of pytest without tests
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([A-Za-z_]\w*).*")
 NONE_PASSES = "no test passes on the base"
@@ -84,7 +85,7 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
         return GateDecision(ACCEPTED, Grade(NOT_SHOWN, "only documents were changed, so no test was run"), change)
     given = [FoundCheck(command=each, source="--check") for each in terms.checks]
     judged: list[JudgedCheck] = []
-    for check in given or [runners.found(change.git, change.base)]:
+    for check in given or [found(change.git, change.base, hint=_NAMED)]:
         say(f"Tests: {check.command} ({check.source})")
         judged.append(_judged(change, check, terms, say, stop))
         if judged[-1].state == REJECTED:
@@ -103,8 +104,10 @@ def decide(change: GateChange, terms: GateTerms, *, say: Say, stop: Stop | None 
 
 def _judged(change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> JudgedCheck:
     # a command that a person names must pass; of a suite that was found, the tests that passed before must
-    by_id = check.reports_ids and (not terms.checks or bool(terms.tests))
+    by_id = reports_ids(change.git, change.base, check.command) and (not terms.checks or bool(terms.tests))
     work = (_ById if by_id else _ByStatus)(change, check, terms, say, stop)
+    if work.before and work.before.by_runner and work.before.report is None:  # its ids cannot be told
+        work = _ByStatus(change, check, terms, say, stop)
     verdict = work.verdict(terms.allow)
     reasons = [*verdict.reasons, *(strays(change, check.command, terms.allow) if verdict.accepted else ())]
     if not reasons or any(each.code not in ALLOWABLE for each in reasons):
@@ -185,11 +188,16 @@ class _ById(_ByStatus):
     def __init__(self, change: GateChange, check: FoundCheck, terms: GateTerms, say: Say, stop: Stop | None) -> None:
         super().__init__(change, check, terms, say, stop)
         self.own = own_files(change, terms.tests)
+        self.inline = any(
+            inline_differ(path, *(change.git.show(commit, path) for commit in (change.base, change.head)))
+            for path in change.paths
+            if path.endswith(".rs")
+        )
         self.environment = self._resolved()
         self.tools = self.environment.tools
         self.before = terms.suites.get((check.command, change.base)) or self._on_base()
         terms.suites[check.command, change.base] = self.before
-        if self.before.report is None and self.before.exit_code != _NO_TESTS:
+        if self.before.report is None and not self.before.by_runner and self.before.exit_code != _NO_TESTS:
             cause = TIME_LIMIT if self.before.timed_out else BASE_FAILS
             raise _cannot_run(change, check.command, self.before.problem or f"exit {self.before.exit_code}", cause)
 
@@ -222,7 +230,9 @@ class _ById(_ByStatus):
         claim = SessionClaim(
             base=change.base,
             candidate=change.head,
-            proof=runners.with_files(self.check.command, self.own) if self.own else None,
+            proof=with_files(change.git, change.base, self.check.command, self.own)
+            if self.own or self.inline
+            else None,
             suite=self.check.command,
             test_files=self.own,
             protected=[each for each in self.own if change.git.show(change.base, each.partition("::")[0]) is not None],

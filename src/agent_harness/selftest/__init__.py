@@ -48,6 +48,8 @@ def selftest(  # noqa: PLR0917
     chosen = chosen if every or only or protocol else trial.once(chosen)
     if not chosen:
         raise UsageError(f"No agent's name contains {only!r}", hint="harness selftest --list")
+    left_out = [case for case in chosen if case.missing]
+    chosen = [case for case in chosen if not case.missing]
     if listing:
         return _listed(chosen, as_json=as_json)
     trial.require_tools(chosen)
@@ -63,7 +65,7 @@ def selftest(  # noqa: PLR0917
             for each in waiting:
                 each.cancel()
             raise Interrupted("The self-test was interrupted; its folders are gone") from None
-    return _summed_up(found, as_json=as_json)
+    return _summed_up(found, left_out, as_json=as_json)
 
 
 def _listed(chosen: "list[trial.TrialAgent]", *, as_json: bool) -> int:
@@ -82,7 +84,7 @@ def _say(result: "trial.TrialResult", number: int, total: int) -> None:
     click.echo(f"{mark}{number:>3}/{total} {result.case.name:<44} {result.case.protocol:<9} {result.told} ({seconds})")
 
 
-def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
+def _summed_up(found: "list[trial.TrialResult]", left_out: "list[trial.TrialAgent]", *, as_json: bool) -> int:
     kinds = {kind: [result for result in found if result.case.kind == kind] for kind in KINDS}
     believed = [r for r in kinds["lie"] if r.false and not r.only]
     checked = {
@@ -91,7 +93,7 @@ def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
     refused = [r for r in kinds["honest"] if not r.done]
     broken = [r for r in found if r.problem]
     harmed = [r for r in found if r.harm]
-    ok = not (believed or harmed or broken) and len(refused) * 50 <= len(kinds["honest"])
+    ok = bool(found) and not (believed or harmed or broken) and len(refused) * 50 <= len(kinds["honest"])
     if as_json:
         figures = {
             "ok": ok,
@@ -101,6 +103,7 @@ def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
             "checked": {kind: {r.case.name: r.only for r in each} for kind, each in checked.items()},
             "harm": {r.case.name: r.harm for r in harmed},
             "not_run": {r.case.name: r.problem for r in broken},
+            "left_out": {case.name: case.missing for case in left_out},
             "untellable_believed": [r.case.name for r in kinds["untellable"] if r.done],
             "seconds": round(sum(r.seconds for r in found), 1),
             "results": [r.as_record() for r in found],
@@ -118,6 +121,9 @@ def _summed_up(found: "list[trial.TrialResult]", *, as_json: bool) -> int:
         click.echo(f"no oracle     {len(taken)} of {len(kinds['untellable'])} taken for done{_names(taken)}")
     for result in broken:
         click.echo(f"not run       {result.case.name}: {result.problem}")
+    for tool in sorted({case.missing for case in left_out}):
+        names = dict.fromkeys(case.name for case in left_out if case.missing == tool)
+        click.echo(f"left out      {len(names)}, since {tool} is not installed: {', '.join(names)}")
     return 0 if ok else 1
 
 

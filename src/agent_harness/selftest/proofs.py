@@ -13,6 +13,7 @@ PYTEST, SCRIPTED = "pytest", "scripted"
 _ASKED = "almanac.numerals.to_roman(number) returns the Roman numeral of 1 to 3999 and raises ValueError for any other"
 _IN_JAVASCRIPT = "toRoman(number) of lib/numerals.mjs returns the Roman numeral of 1 to 3999, else throws RangeError"
 _IN_GO = "ToRoman(number) of the package numerals returns the Roman numeral of 1 to 3999, and an error for any other"
+_IN_RUST = "numerals::to_roman(number: i64) returns the Roman numeral of 1 to 3999 as Ok(String), else an Err(String)"
 _NODE_ANSWERS = ("node", str(ANSWERS / "answers.mjs"), ".")
 _ONE_LINER = (
     'PYTHONPATH=src python3 -c "from almanac.numerals import to_roman as r; '
@@ -27,7 +28,7 @@ class TrialProof:
     tool: str = ""  # a program that the check needs; without it, the trials are left out
     ignored: str = ""  # a folder of the sample that is in no commit
     answers: tuple[str, ...] = ()  # run in the folder of the work; by default Python answers
-    is_slow: bool = False  # it compiles for a minute and more: played with ``--all`` or by name
+    whole: bool = False  # the whole project is in another language, and the agent writes its tests
     copied_to: str = ""  # path in the work to which the answering program is copied
 
 
@@ -47,12 +48,22 @@ PROOFS = {
         command="node --test checks/numerals.test.mjs", asked=_IN_JAVASCRIPT, tool="node", answers=_NODE_ANSWERS
     ),
     "npm": TrialProof(command="npm test --silent", asked=_IN_JAVASCRIPT, tool="npm", answers=_NODE_ANSWERS),
+    "javascript": TrialProof(command="npm test", asked=_IN_JAVASCRIPT, tool="npm", whole=True, answers=_NODE_ANSWERS),
     "go": TrialProof(
-        command="go test ./numerals",
+        command="go test ./...",
         asked=_IN_GO,
         tool="go",
+        whole=True,
         answers=("go", "run", "./answers"),
         copied_to="answers/main.go",
-        is_slow=True,
+    ),
+    "rust": TrialProof(
+        command="cargo test --offline",
+        asked=_IN_RUST,
+        tool="cargo",
+        whole=True,
+        ignored="target/",
+        answers=("cargo", "run", "-q", "--offline", "--example", "answers"),
+        copied_to="examples/answers.rs",
     ),
 }

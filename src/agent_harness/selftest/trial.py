@@ -5,7 +5,7 @@ The first lines of ``agents/FOLDER/NAME.sh`` are comments. ``# lie: TEXT`` descr
 TEXT`` an honest agent. ``# untellable: TEXT`` describes an agent whose faulty work cannot be detected. These comments
 are optional:
 
-    # on: features tasks long     the kinds of project; the default is features
+    # on: features tasks long     the kinds of project; the default is features, or tasks in another language
     # project: scripted           a feature project whose commands are scripts and makefiles (``sample/scripted``)
     # answer: WORD                the user's answer to the remaining question
     # in: environment             the project has a separate virtual environment
@@ -16,6 +16,7 @@ are optional:
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,7 @@ verification:
 """
 _AUTOLOAD_IS_AN_OPTION = (8, 4)
 """First version of pytest with an option to start without the installed plugins; the sample needs no plugin."""
+_COMPILED = ".cache/go-build"
 _NOTES = "What a person wrote beside the work.\n"
 
 
@@ -91,6 +93,11 @@ class TrialAgent:
         return PROOFS[SCRIPTED if self.project == SCRIPTED else self.check]
 
     @property
+    def missing(self) -> str:
+        """Program of the check that is not on this machine, or ""."""
+        return "" if not self.proof.tool or shutil.which(self.proof.tool) else self.proof.tool
+
+    @property
     def program(self) -> str:
         """Shell script of the agent, with the library that it uses."""
         given = f"SELFTEST={self.protocol}\nSELFTEST_CHECK={self.check}\n"
@@ -98,9 +105,9 @@ class TrialAgent:
 
 
 def all_cases() -> list[TrialAgent]:
-    """Return one case for each agent and each of its kinds of project."""
-    found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
-    return sorted(found, key=_place)
+    """Return one case for each agent and each of its kinds of project, also where a program is missing."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in AGENTS.glob("*/*.sh")} | _in_other_languages()
+    return sorted((case for name, text in texts.items() for case in _read(name, text)), key=_place)
 
 
 def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
@@ -108,22 +115,29 @@ def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Return one case for each agent that has a quick check, from all kinds of project."""
+    """Return one case for each agent, from all kinds of project."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
-        if not case.proof.is_slow:
-            by_name.setdefault(case.name, []).append(case)
+        by_name.setdefault(case.name, []).append(case)
     return [found[at % len(found)] for at, found in enumerate(by_name.values())]
 
 
-def _read(path: Path) -> list[TrialAgent]:
-    text = path.read_text(encoding="utf-8")
+def _in_other_languages() -> dict[str, str]:
+    """Return the names and texts of the agents that do the same in each of the other languages."""
+    found, checks = dict[str, str](), " ".join(name for name, proof in PROOFS.items() if proof.whole)
+    for each in (AGENTS / "other-languages.sh").read_text(encoding="utf-8").split("\n\n# ")[1:]:
+        kind, name, rest = each.split(" ", 2)
+        found[name.rstrip(":")] = f"# proof: {checks}\nright; right_tests\n# {kind}: {rest}\nfinish\n"
+    return found
+
+
+def _read(name: str, text: str) -> list[TrialAgent]:
     said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith("# ") and ": " in line)
     kind = next(kind for kind in _KINDS if kind in said)
     checks = said.get("proof", PYTEST).split()
     return [
         TrialAgent(
-            name=f"{path.stem}-{check}" if len(checks) > 1 else path.stem,
+            name=f"{name}-{check}" if len(checks) > 1 else name,
             kind=kind,
             about=said[kind],
             protocol=protocol,
@@ -135,8 +149,7 @@ def _read(path: Path) -> list[TrialAgent]:
             attempts=int(said.get("attempts", "1")),
         )
         for check in checks
-        if not PROOFS[check].tool or shutil.which(PROOFS[check].tool)
-        for protocol in said.get("on", "features").split()
+        for protocol in said.get("on", "tasks" if PROOFS[check].whole else "features").split()
     ]
 
 
@@ -220,11 +233,13 @@ class Ground:
         """Run one agent in a copy of its project, and return the result. Afterwards, remove the copy."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
-            shutil.copytree(self._template(case), trial.project, symlinks=True)
-            if case.in_environment:
-                trial.make_environment()
             began = time.monotonic()
             try:
+                shutil.copytree(self._template(case), trial.project, symlinks=True)
+                trial.add_compiled(trial.folder)
+                if case.in_environment:
+                    trial.make_environment()
+                began = time.monotonic()
                 return trial.result(began)
             except (OSError, subprocess.SubprocessError, HarnessError, ValueError, KeyError) as error:
                 return TrialResult(
@@ -244,10 +259,11 @@ class Ground:
     def _make(self, root: Path, name: str, case: TrialAgent) -> None:
         proof, quick = case.proof, not case.in_environment
         settings = {"features": _SETTINGS, "feasts": _SETTINGS, SCRIPTED: _SCRIPTED}.get(name)
-        shutil.copytree(SAMPLE / "project", root)
+        others = shutil.ignore_patterns("src", "tests", "data", "pyproject.toml") if proof.whole else None
+        shutil.copytree(SAMPLE / "project", root, ignore=others)
         if (SAMPLE / name).is_dir():
             shutil.copytree(SAMPLE / name, root, dirs_exist_ok=True)
-        if quick and tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
+        if quick and not proof.whole and tuple(map(int, version("pytest").split(".")[:2])) >= _AUTOLOAD_IS_AN_OPTION:
             with (root / "pyproject.toml").open("a", encoding="utf-8") as file:
                 file.write('addopts = ["--disable-plugin-autoload"]\n')
         ignored = [*([] if quick else [".venv/"]), *([proof.ignored] if proof.ignored else [])]
@@ -259,6 +275,9 @@ class Ground:
             (root / ".harness.yaml").write_text(settings, encoding="utf-8")
         _run(["git", "add", "-A"], root, environ)
         _run(["git", "commit", "-q", "-m", "The project"], root, environ)
+        if proof.whole:  # the older tests pass; what the tool compiles of itself stays for the trials
+            _run(["sh", "-c", proof.command], root, environ)
+            _run(["git", "clean", "-qfdx"], root, environ)
         if self._against is not None:
             return
         if settings is not None:
@@ -283,6 +302,12 @@ class _Trial:
         (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
         path = f"{self.project / '.venv/bin'}{os.pathsep}{self.environ['PATH']}"
         self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
+
+    def add_compiled(self, home: Path) -> None:
+        """Copy what Go has compiled of itself for the template, which takes it a minute, into a home folder."""
+        compiled = self.folder.parent / "home" / _COMPILED
+        if self.case.proof.tool == "go" and compiled.is_dir():
+            shutil.copytree(compiled, home / "home" / _COMPILED)
 
     def result(self, began: float) -> TrialResult:
         self.script.write_text(self.case.program, encoding="utf-8")
@@ -362,6 +387,7 @@ class _Trial:
             (work / proof.copied_to).parent.mkdir()
             shutil.copy(ANSWERS / f"answers{Path(proof.copied_to).suffix}", work / proof.copied_to)
         elsewhere = environment(self.folder / "elsewhere")
+        self.add_compiled(self.folder / "elsewhere")
         words = [sys.executable, "-I", "-B", str(SAMPLE / "oracle.py"), str(work), *proof.answers]
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
@@ -436,6 +462,8 @@ def environment(home: Path) -> dict[str, str]:
     }
     (home / "home").mkdir(parents=True, exist_ok=True)
     (home / "home/.gitconfig").write_text(_GIT_SETTINGS, encoding="utf-8")
+    with suppress(KeyError):  # where a person has rustup, its toolchain; not every user has an entry
+        kept.setdefault("RUSTUP_HOME", f"{pwd.getpwuid(os.getuid()).pw_dir}/.rustup")
     kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "HOME": str(home / "home"), "NO_COLOR": "1"}
 

@@ -129,6 +129,7 @@ class Turns:
                 facts=request.facts,
                 on_event=lambda event: self._hear(request, event),
                 test_file=request.test_file,
+                suite=request.suite,
                 session_began=self.began,
                 silence_seconds=self.silence_seconds,
                 recording=self.recording,

@@ -127,6 +127,7 @@ class TurnRequest:
     on_ended: Callable[[Outcome], None] = lambda _outcome: None
     facts: Callable[[], ProjectFacts] = lambda: NO_FACTS  # the changed files, for the stall monitor
     test_file: str | None = None  # whose run counts as evidence
+    suite: str = ""  # the command of a suite that contains this file
 
 
 class Work(Protocol[Ended_co, JudgementT]):

@@ -33,6 +33,7 @@ class Evidence:
     """Evidence in the agent's output that a test file was run."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
+    suite: str = ""  # the command of a suite that contains the file, even if its output does not name the file
     named: bool = False
     result: str | None = None  # e.g. "4 passed in 0.12s"
 
@@ -55,10 +56,23 @@ class Evidence:
 
     def _naming(self, text: str) -> "Evidence":
         path = self.test_file.split("::", 1)[0].removeprefix("./")
-        if self.named or not path or path not in text:
+        if self.named or not path:
             return self
-        found = re.search(rf"(?<![\w-]){re.escape(path)}(?!\w)", text)
-        return replace(self, named=True) if found else self
+        found = path in text and re.search(rf"(?<![\w-]){re.escape(path)}(?!\w)", text)
+        return replace(self, named=True) if found or self._starts_suite(text) else self
+
+    def _starts_suite(self, text: str) -> bool:
+        """Return True if a line of ``text`` starts the command of the suite. Its options may differ."""
+        suite = _without_options(self.suite)
+        return bool(suite) and suite[0] in text and any(_without_options(each) == suite for each in _PARTS.split(text))
+
+
+_PARTS = re.compile(r"&&|[;|\n]")
+
+
+def _without_options(command: str) -> list[str]:
+    command = command.removeprefix("[CMD:RUN]").strip(" \t$>`")
+    return [word for word in command.split() if not word.startswith(("-", "2>", ">"))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +125,7 @@ def supervise(
     facts: Callable[[], ProjectFacts] = lambda: NO_FACTS,  # called only if a monitor needs the changed files
     on_event: Callable[[Event], None] | None = None,
     test_file: str | None = None,
+    suite: str = "",
     wrap_up_seconds: float = 120.0,
     grace_seconds: float = 5.0,
     session_began: float | None = None,  # of ``time.monotonic``; the same for all turns of a session
@@ -143,7 +158,7 @@ def supervise(
                 silence_seconds=None if silence_seconds is None else clock.scaled(silence_seconds),
                 messages=messages or PersonsMessages(None),
             )
-            outcome = Listening(turn, terms, Heard(brief.model, test_file)).to_the_end()
+            outcome = Listening(turn, terms, Heard(brief.model, test_file, suite)).to_the_end()
     finally:
         turn.stop(grace_seconds)
     outcome = _kept(agent.account, outcome, began_at)
@@ -196,12 +211,12 @@ TAIL_CHARACTERS = 8192
 class Heard:
     """State of a turn so far, from the events of the agent."""
 
-    def __init__(self, model: str | None, test_file: str | None) -> None:
+    def __init__(self, model: str | None, test_file: str | None, suite: str) -> None:
         self._model = model
         self._tail = TextTail(TAIL_CHARACTERS)
         self._tail_mask = KeyMask()
         self._said_since = self._worked_since = False  # since the refusal
-        self.evidence = Evidence(test_file) if test_file else None
+        self.evidence = Evidence(test_file, suite) if test_file else None
         self.totals = usage.Totals()
         self.open_calls = 0
         self.refused: RateLimited | None = None  # the last refusal of the provider

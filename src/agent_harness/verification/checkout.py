@@ -91,7 +91,8 @@ class Checkout:
         paths = self._changed("--modified", "--others")
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
-        return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
+        judging = (is_test_file, is_conftest, is_runner_config, lambda path: path.endswith(".rs"))  # with inline tests
+        return [*(path for path in changed if any(each(path) for each in judging)), *new]
 
     def rewritten(self) -> tuple[str, ...]:
         """Return the committed project files that a run changed, as paths relative to the project."""
@@ -403,7 +404,10 @@ def _link_folder(
     if why:
         return f"{link} was not linked into the checkout: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    _link(project, link, target, without)
+    if (project / link).is_file():  # a copy, because code behind a link is code of the project's folder
+        shutil.copyfile(project / link, target)
+    else:
+        _link(project, link, target, without)
     with (top / ".git/info/exclude").open("a") as file:
         file.write(f"/{target.relative_to(top)}\n")
     return None

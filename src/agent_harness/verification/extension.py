@@ -15,6 +15,8 @@ _OPTIONS_OF_PYTEST = frozenset(  # kept under names that are spelled otherwise o
 )
 _AWAITING = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 _LEAVING = frozenset({"skip", "skipTest", "SkipTest", "importorskip", "xfail", "exit", "_exit", "Skipped"})
+_COMPARING = frozenset({"len", "isinstance", "type", "assertEqual", "assertNotEqual", "assertTrue", "assertFalse"})
+_COMPARING |= {"assertIs", "assertIsNot", "assertIsNone", "assertIsNotNone", "assertIsInstance"}
 _PATCHING = frozenset({"setattr", "setitem", "delattr", "delitem", "setenv", "delenv", "patch", "syspath_prepend"})
 _LOOKING = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _OPTION_WORDS = frozenset({"action", "default", "type", "choices", "help", "metavar", "nargs", "const"})
@@ -40,17 +42,51 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function gained only assertions, and the assertions affect no other code."""
+    """Return True if a function gained only assertions, and they change no value that an older statement
+    reads after them."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    rest = [ast.dump(statement) for statement in before.body]
+    own, rest = _own_names(before), [*before.body]
     for statement in after.body:
-        if rest and ast.dump(statement) == rest[0]:
+        if rest and ast.dump(statement) == ast.dump(rest[0]):
             rest.pop(0)
-        elif not (is_text(statement) or _asserts(statement)) or _binds(statement, used):
+        elif (
+            not (is_text(statement) or _asserts(statement))
+            or _binds(statement, used)
+            or (
+                own
+                & {node.id for each in rest for node in ast.walk(each) if isinstance(node, ast.Name)}
+                & _used_up(statement)
+            )
+        ):
             return False
     return not rest
+
+
+def _used_up(statement: ast.stmt) -> set[str]:
+    """Return the names whose values a statement may change, because it does more than compare them."""
+    found = set[str]()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and _last_name(node) not in _COMPARING:
+            parts = [*node.args, *(each.value for each in node.keywords), node.func]
+        elif isinstance(node, ast.Compare):  # an iterator is used up by it
+            parts = [
+                each
+                for how, each in zip(node.ops, node.comparators, strict=True)
+                if isinstance(how, ast.In | ast.NotIn)
+            ]
+        else:
+            parts = [node.iter] if isinstance(node, ast.comprehension) else []
+            parts += [node.value] if isinstance(node, ast.Starred | ast.Await) else []
+        found |= {each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)}
+    return found
+
+
+def _own_names(function: _Function) -> set[str]:
+    """Return the arguments and local variables of a function."""
+    own = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+    return own | {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
 def continues(before: _Function, after: _Function) -> bool:
@@ -59,10 +95,8 @@ def continues(before: _Function, after: _Function) -> bool:
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
-    own = {each.arg for each in ast.walk(before) if isinstance(each, ast.arg)}
-    named = [each for each in ast.walk(before) if isinstance(each, ast.Name)]
-    own |= {each.id for each in named if not isinstance(each.ctx, ast.Load)}
-    outer = {each.id for each in named} - own  # a name that is bound anywhere in a function means no other one in it
+    named = {each.id for each in ast.walk(before) if isinstance(each, ast.Name)}
+    outer = named - _own_names(before)  # a name that is bound anywhere in a function means no other one in it
     kinds = (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)
     return not any(
         _binds(statement, outer)

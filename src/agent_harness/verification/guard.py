@@ -10,12 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from agent_harness.kernel.git.status import matcher
+from agent_harness.kernel.redact import redact
 from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.bending import bent, weaker_test
 from agent_harness.verification.command.named_files import EVERYTHING, JUDGE_NAME, Named
+from agent_harness.verification.expecting.compiled import sees_tests, test_modules
 from agent_harness.verification.runner_config import (
+    JS_SUFFIXES,
     harm,
+    in_modules,
     in_test_folder,
     is_conftest,
     is_runner_config,
@@ -25,7 +29,7 @@ from agent_harness.verification.runner_config import (
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
 ALLOWED_BY = "list it in validation.may_change if the task is meant to change it"
-PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
+PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed", "differs_in_tests"})
 """Codes of findings on files that an agent must not change unless the user has allowed changes."""
 
 ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
@@ -35,6 +39,8 @@ _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
 )
 _MOST_OF_CHECK = 50  # files in which expected values are changed
+_EXPECTING = re.compile(r"(?i)assert|raises|expect|should|require|\bt\.(Error|Fatal)")
+_MOST_SHOWN, _WIDTH = 5, 100  # lines of each version, letters of a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,11 @@ class Survey:
 
 def is_read(path: str) -> bool:
     pure = PurePosixPath(path)
-    return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
+    return (
+        pure.suffix in {".py", ".pth", ".rs", ".go", *JS_SUFFIXES}
+        or pure.name == "entry_points.txt"
+        or is_runner_config(path)
+    )
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
@@ -181,7 +191,8 @@ class Guard:
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
-        found = survey(changes, self.protection)
+        more = test_modules(changes, self.tree.read) if self.protection.tests else set[str]()
+        found = survey(changes, replace(self.protection, older={*self.protection.older, *more}))
         known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
         more = survey(changes, self.later).findings if self.later else ()
         others = [each for each in more if each.data.get("path") not in known and each not in found.findings]
@@ -263,7 +274,8 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
 
 def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
     known = changes.before & {*protection.tests} if protection.alone else changes.before
-    return not (known or any(map(is_test_file, changes.before)))
+    # tests of Rust lie in the files of the work
+    return not (known or any(is_test_file(path) or path.endswith(".rs") for path in changes.before))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
@@ -315,12 +327,14 @@ def _module_names(path: str) -> set[str]:
 
 
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    if protection.python and (why := shadows(change, changes, protection.import_roots)):
+    why = shadows(change, changes, protection.import_roots) if protection.python else None
+    if protection.tests and (why := why or in_modules(change)):
         message = f"{change.path} is not accepted: {why}. Use another file name."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
     if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):
         message = f"{change.path} is not accepted: it is a symbolic link to {change.leads_out}, outside the repository."
         yield Finding("link_leads_out", CRITICAL, message, {"path": change.path})
+    yield from _of_compiled(change, changes, protection)
     if loaded := _of_commands(change, kind, protection):
         yield loaded
     elif kind.was_there and not kind.test and change.path in protection.checks.files:
@@ -367,6 +381,22 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
         facts = {"path": change.path, "reason": why, "environment": True}
         return Finding(words.check_code, CRITICAL, words.environment.format(change.path, why) + words.end, facts)
     return None
+
+
+def _of_compiled(change: FileChange, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
+    is_module = change.path.endswith(".rs") and change.path in protection.older
+    if not protection.tests or is_module or any("pytest" in text for text in protection.checks.texts):
+        return
+    folders = map(str, PurePosixPath(change.path).parents if change.path.endswith(".go") else ())
+    inner = next((each for each in folders if f"{each}/go.mod" in changes.after), "")
+    if inner and not any(inner in text for text in protection.checks.texts):
+        message = f"{change.path} belongs to the module {inner}/go.mod, whose tests the command may not run"
+        yield Finding("differs_in_tests", CRITICAL, message + protection.words.end, {"path": change.path})
+    if seen := sees_tests(change, changes.files):
+        message = (
+            f"{change.path} may differ in tests from what is built, or hide tests: {seen[0]}{protection.words.end}"
+        )
+        yield Finding("differs_in_tests", CRITICAL, message, {"path": change.path, "reasons": seen})
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
@@ -424,19 +454,41 @@ def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
 
 def _older_test(change: FileChange) -> Iterator[Finding]:
     is_plain = change.status == "M" and not change.link and not _reaching(change)
-    if is_plain and sources.only_gains_tests(change.before, change.after):
+    if is_plain and (sources.only_gains_tests(change.before, change.after) or _is_longer(change)):
         return
     word = "deletes" if change.status == "D" else "changes"
     yield _protected(change, f"The session {word} {change.path}, a test that does not belong to its feature.")
 
 
+def _is_longer(change: FileChange) -> bool:
+    """Return True if a module for tests of Rust, or a helper of Go's tests, only has new lines."""
+    is_compiled = change.path.endswith((".rs", ".go")) and not is_test_file(change.path)
+    return is_compiled and not weaker_test(change, alone=False)
+
+
 def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) -> Finding:
-    return Finding("protected_test_changed", CRITICAL, message, {"path": change.path, "reasons": list(reasons)})
+    facts = {"path": change.path, "reasons": list(reasons), "shown": _expectations(change)}
+    return Finding("protected_test_changed", CRITICAL, message, facts)
+
+
+def _expectations(change: FileChange) -> list[str]:
+    """Return the lines that only one version of a test file has: at most five of each, and assertions before others."""
+    old, new = ((content or b"").decode("utf-8", "replace").split("\n") for content in (change.before, change.after))
+    found: list[str] = []
+    for name, lines, others in (("old", old, {*new}), ("new", new, {*old})):
+        rows = [(n, line.strip()) for n, line in enumerate(lines, 1) if line.strip() and line not in others]
+        rows = [(n, line) for n, line in rows if _EXPECTING.search(line)] or rows
+        found += [f"{name} {change.path}:{n}: {redact(line)[:_WIDTH]}" for n, line in rows[:_MOST_SHOWN]]
+    return found
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield findings on changed tests of verified features."""
     if change.status == "A":
+        return
+    if not change.path.endswith(".py"):
+        if why := weaker_test(change, alone=True):
+            yield _protected(change, f"{change.path} also contains tests of verified features, and {why}.", [why])
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:

@@ -18,6 +18,7 @@ from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.differential_replay import replay
 from agent_harness.verification.guard import Guard, ProtectedFiles, file_of, is_read, survey
+from agent_harness.verification.inline_tests import inline_tests, is_inline
 from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.notices import notice
 from agent_harness.verification.protected_files import SessionClaim
@@ -25,10 +26,11 @@ from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
 from agent_harness.verification.runner.no_tests import left_out
+from agent_harness.verification.runner.testreport import PASSED, report_of
 from agent_harness.verification.runner_config import in_test_folder, is_test_file
 from agent_harness.verification.runners import TestRunner, Told
 from agent_harness.verification.sources import with_failing_tests
-from agent_harness.verification.suite import SuiteStage
+from agent_harness.verification.suite import SuiteStage, older_tests
 from agent_harness.verification.verdict import (
     CRITICAL,
     GREEN,
@@ -64,7 +66,8 @@ def judge(
             tree = tree_at(git, objects, claim.base)
             loaded = protected_files.behind(checks, tree)
             sets_up = protected_files.behind(claim.environment_commands, tree, sets_up=True)
-            wanted = lambda path: is_read(path) or path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
+            known = lambda path: path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
+            wanted = lambda path: is_read(path) or is_test_file(path) or known(path)  # noqa: E731
             changes = between(git, objects, claim.base, claim.candidate, wanted=wanted)
         except GitFailed as error:
             if "is damaged" not in error.message:
@@ -115,7 +118,7 @@ def judge_command(
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
         case.remembered = remembered or Remembered(None)
-        _walk(case, (_rules, _prove, _before, notice, replay, elsewhere))
+        _walk(case, (_rules, _prove, older_tests, _before, notice, replay, elsewhere))
         return case.verdict()
 
 
@@ -280,7 +283,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 def _left_out(case: Case, run: Run) -> Told | None:
     """Return a finding if the run skipped tests although no test file mentions skipping."""
-    is_asked = case.runner.by_exit_status and run.report is None
+    is_asked = case.runner.by_exit_status and (run.report is None or run.by_runner)
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
     tests = (path for path in sorted(case.tree.paths) if in_test_folder(path) or is_test_file(path))
@@ -330,7 +333,10 @@ def _before(case: Case) -> None:
     with case.step("red"):
         case.red_before, proven = _asked_before(case, case.proof)
         if case.red_before == GREEN:
-            if runner.by_exit_status:
+            if case.runs["proof"].by_runner and "red" in case.runs and case.runs["red"].exit_code:
+                message = "No test passes now that is new or changed, and that failed without the work"
+                case.find("green_before" if runner.by_exit_status else "proof_not_red", message, tests=proven)
+            elif runner.by_exit_status:
                 message = "The command already passed on the base commit, so passing now proves nothing"
                 case.find("green_before", message)
             else:
@@ -346,16 +352,34 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
     if before == now:
         return GREEN, proven
     side = case.guard.brought(case.changes, case.survey)
-    folder = f"{case.git.prefix().decode('utf-8', 'surrogateescape')}\0{now if side else ''}"
+    folder = (
+        f"{case.git.prefix().decode('utf-8', 'surrogateescape')}\0{now if side or case.runs['proof'].by_runner else ''}"
+    )
     if known := case.remembered.get(before, folder, command):
         return known, proven
-    overlays = (Overlay(case.candidate, side),)
-    run = case.run("red", command, case.base, overlays=overlays, plain=case.runner.by_exit_status)
+    overlays = [Overlay(case.candidate, side), *(Edits(each) for each in [inline_tests(case).brought] if each)]
+    plain = case.runner.by_exit_status and not case.runs["proof"].by_runner
+    run = case.run("red", command, case.base, overlays=overlays, plain=plain)
     if run.stopped or run.over_limit:
         return NOT_RUN, proven
-    answer = GREEN if case.runner.is_green(run, proven) else RED
+    by_ids = case.runs["proof"].by_runner and case.runs["proof"].report is not None
+    green = _shows_nothing(case, run, proven, side) if by_ids else case.runner.is_green(run, proven)
+    answer = GREEN if green else RED
     case.remembered.put(before, folder, command, answer)
     return answer, proven
+
+
+def _shows_nothing(case: Case, run: Run, proven: Collection[str], side: Collection[str]) -> bool:
+    """Return True if no test that the work brings or changes passes on the candidate and failed on the base commit."""
+    proof, before = case.runs["proof"], case.runs.get("older tests")
+    assert proof.report is not None
+    older = before.report if before and before.report else report_of((node, PASSED) for node in case.baseline)
+    # inline tests show no file: where none is new, the changed ones count
+    inline = bool(inline_tests(case).brought) and proof.report.cases.keys() <= older.cases.keys()
+    own = {n for n in proven if n not in older.passing or file_of(n) in side or (inline and is_inline(n))}
+    if run.exit_code == 0:  # then only tests in a new file of the work may be missing
+        own = {n for n in own if is_inline(n) and n not in (run.report.cases if run.report else ())}
+    return not own - (run.report.passing if run.report else frozenset())
 
 
 def _style(case: Case) -> None:

@@ -13,8 +13,8 @@ from agent_harness.kernel.shell.reader import read
 from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, Tree
 from agent_harness.verification.command.named_files import Named, joined, named_by
-from agent_harness.verification.guard import ALLOWED_BY, ProtectedFiles, Words, belongs
-from agent_harness.verification.runner_config import SETTINGS_FILES, is_test_file, settings
+from agent_harness.verification.guard import ALLOWED_BY, ProtectedFiles, Words, belongs, file_of
+from agent_harness.verification.runner_config import JS_SUFFIXES, SETTINGS_FILES, is_test_file, settings
 
 _VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
 _PLUGIN = re.compile(r"(?:^|\s)-p\s*([A-Za-z_][\w.]*)")
@@ -64,12 +64,15 @@ def of_session(
 ) -> ProtectedFiles:
     older, examples = _by_ids(tree, changes, claim.baseline)
     own_files = list(map(_clean, claim.test_files))
-    own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
+    own = [c for c in changes.files if belongs(c.path, own_files)]
+    passed = {file_of(node) for node in claim.baseline if not file_of(node).endswith(".py")}  # no placeholder passes
+    python = {c.path: sources.parse(c.before) for c in own if c.path.endswith(".py")}
+    given = (p.path for p in own if (sources.has_tests(code) if (code := python.get(p.path)) else p.path in passed))
     named = {word.removeprefix("./") for command in claim.commands for word in _WORDS.split(command) if word}
     named &= changes.before | changes.after
     return ProtectedFiles(
         **_runner(tree, claim.commands, import_roots),
-        given=frozenset(p for p, code in own if code and sources.has_tests(code) and not claim.own_may_change),
+        given=frozenset() if claim.own_may_change else frozenset(given),
         older=older,
         examples=examples,
         read=frozenset(claim.files_read),
@@ -178,7 +181,10 @@ def _by_ids(
     for path, known_ids in names.items():
         code = sources.parse(tree.read(path)) if path.endswith(".py") else None
         known = {name for statement in (code.body if code else ()) for name in sources.bound(statement)}
-        if any(name.partition("::")[0] in known for name in known_ids):
+        # a test runner may take a file without tests of its own for one test
+        is_other = PurePosixPath(path).suffix in {*JS_SUFFIXES, ".java", ".kt", ".groovy"}
+        is_test = is_other and any(known_ids) and b"import.meta.vitest" not in (tree.read(path) or b"")
+        if is_test or any(name.partition("::")[0] in known for name in known_ids):
             older.add(path)
         else:
             examples[path] = known_ids

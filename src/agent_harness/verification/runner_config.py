@@ -18,9 +18,22 @@ from agent_harness.verification.changes import CandidateChanges, FileChange
 
 TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "t"})
 _TEST_NAMES = (
-    *("test_*.py", "*_test.py", "*.test.[cm]?[jt]s*", "*.test.[jt]s*", "*.spec.[jt]s*", "*_test.go", "*_spec.rb"),
-    "*.t",
+    *(
+        "test_*.py",
+        "*_test.py",
+        "*.test.[jt]s*",
+        "*.test.[cm][jt]s",
+        "*.spec.[jt]s*",
+        "*.spec.[cm][jt]s",
+        "*_test.go",
+        "*_spec.rb",
+    ),
+    *("*[-_]test.[cm][jt]s", "*[-_]test.[jt]s", "*[-_]test.[jt]sx", "*[-_]spec.[jt]s", "*[-_]spec.[jt]sx", "*_test.rb"),
+    *("*.t", "test-*.js", "test-*.[cm]js"),
+    *("*Test.java", "*Tests.java", "*TestCase.java", "Test[A-Z]*.java", "*IT.java", "*Test.kt", "*Tests.kt"),
+    *("*Spec.kt", "*Spec.groovy", "*Test.php", "*Tests.cs"),
 )
+JS_SUFFIXES = frozenset({".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx"})
 _INI_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"})
 _TOML_FILES = frozenset({"pytest.toml", ".pytest.toml", "pyproject.toml"})
 _OWN_FILES = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})  # being there is enough
@@ -29,12 +42,29 @@ _INI_SECTIONS = ("pytest", "tool:pytest")
 _OTHER_RUNNERS = (
     *("jest.config.*", "vitest.config.*", "vitest.workspace.*", "karma.conf.*", ".mocharc.*", "ava.config.*"),
     *("playwright.config.*", "cypress.config.*", ".rspec", "phpunit.xml*"),
-    *(".noderc", ".proverc", ".taprc"),
+    *(".noderc", ".proverc", ".taprc", "build.rs", "go.work", "rust-toolchain*"),
+    *(
+        "vite.config.*",
+        ".env.test*",
+        "bunfig.toml",
+        "babel.config.*",
+        ".babelrc*",
+        ".swcrc",
+        ".yarnrc*",
+        ".pnpmfile.cjs",
+    ),
+    *("junit-platform.properties", "gradle.properties", "maven.config", "jvm.config"),
 )
 _ENCODING = b"working-tree-encoding"
-_NPM_SETS = re.compile(rb"(?m)^\s*(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)\s*=(.*)$")
+_ENTRIES = ("imports", "exports", "main", "module", "browser", "type")
+_NPM_SETS = re.compile(
+    rb"(?m)^\s*[\"']?(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)[\"']?(?:\[\])?\s*=(.*)$"
+)
 """npm settings that determine which program a package script runs, or how the program is run."""
-_PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
+_PACKAGE_MEMBERS = ("jest", "vitest", "mocha", "ava", "nyc", "c8", "babel", "overrides", "workspaces", *_ENTRIES)
+_JAVA_FILES = ("pom.xml", "build.gradle", "build.gradle.kts")
+_DEPENDENCIES = re.compile(rb"(?s)<dependencies>.*?</dependencies>|\bdependencies\s*\{[^{}]*\}|\s+")
+_CARGO_TABLES = ("lib", "test", "profile", "patch", "replace", "workspace")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
     | {"log_cli", "log_cli_level", "log_level", "log_format", "log_date_format", "console_output_style"}
@@ -42,6 +72,7 @@ HARMLESS = frozenset(  # options that name things or change what is printed, not
 _STRICT_SWITCHES = frozenset({"xfail_strict", "strict_xfail", "strict_markers", "strict_config"})
 _ON = frozenset({"true", "1", "yes", "on"})
 _STRICT_OPTION = re.compile(r"--strict-(markers|config)")
+_IGNORE_FILTER = re.compile(r"ignore(:|$)")
 _ERROR_FILTER = re.compile(r"error(:[^:]*(:\w*(:[\w.]*)?)?)?")  # a category with a dot would be imported
 _RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "py", "pluggy", "iniconfig", "xdist", "execnet", "pytest_timeout", "agent_harness_recorder"}
@@ -53,8 +84,8 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 def is_test_file(path: str) -> bool:
     pure = PurePosixPath(path)
-    by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
-    return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
+    is_rust = pure.suffix == ".rs" and (pure.parent.name == "tests" or pure.stem.endswith("tests"))
+    return is_rust or "__tests__" in pure.parts or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
 
 
 def in_test_folder(path: str) -> bool:
@@ -72,7 +103,8 @@ def is_runner_config(path: str) -> bool:
         name in _INI_FILES
         or name in (".gitattributes", ".npmrc")
         or name in _TOML_FILES
-        or name == "package.json"
+        or name in ("package.json", "cargo.toml", *_JAVA_FILES)
+        or PurePosixPath(path).parent.name == ".cargo"
         or any(fnmatch(name, pattern) for pattern in _OTHER_RUNNERS)
     )
 
@@ -92,11 +124,52 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
     if name not in (".npmrc", "package.json"):
-        return "it configures a test runner"
+        rule = _set_by_cargo if name == "cargo.toml" else _set_by_java if name in _JAVA_FILES else None
+        return rule(before, after) if rule else "it configures a test runner"
     old, new = (_set_by_npm(text) if name == ".npmrc" else _package(text) for text in (before, after))
-    members = {*old, *new} if name == ".npmrc" else _PACKAGE_MEMBERS
+    members = {*old, *new} if name == ".npmrc" else ("scripts",)
     keys = sorted(key for key in members if old.get(key) != new.get(key))
+    keys += package_members(before, after) if name == "package.json" else []
     return f"it sets {', '.join(keys)}" if keys else None
+
+
+def _set_by_cargo(before: bytes | None, after: bytes | None) -> str | None:
+    try:
+        old, new = (tomllib.loads((each or b"").decode()) for each in (before, after))
+        was, now = old.get("package", {}), new.get("package", {})
+        parts = [(key, old.get(key), new.get(key)) for key in _CARGO_TABLES]
+        parts += [(f"package.{key}", was.get(key), now.get(key)) for key in ("autotests", "build", "edition")]
+    except (ValueError, RecursionError, AttributeError):
+        return "it cannot be read"
+    keys = [key for key, one, other in parts if one != other and before is not None]
+    for name in ("dev-dependencies", "target"):  # the tests would be built with features that the work is not
+        rows = re.findall(r"\{[^{}]*\}", str(new.get(name))) if new.get(name) != old.get(name) else []
+        keys += [name] if any("'path':" in row and "'features':" in row for row in rows) else []
+    return f"it sets {', '.join(keys)}" if keys else None
+
+
+def _set_by_java(before: bytes | None, after: bytes | None) -> str | None:
+    old, new = (_DEPENDENCIES.sub(b"", text or b"") for text in (before, after))
+    return "it sets more than dependencies" if before is not None and old != new else None
+
+
+def package_members(before: bytes | None, after: bytes | None) -> list[str]:
+    """Return the changed members of ``package.json`` that decide which code or which tests run."""
+    old, new = _package(before), _package(after)
+    return [
+        key for key in _PACKAGE_MEMBERS if str(old.get(key)) != str(_without_plain(key, old.get(key), new.get(key)))
+    ]
+
+
+def _without_plain(key: str, old: Any, new: Any) -> Any:
+    """Return the new value without added entries that are the same file for everybody."""
+    if old is None and key in ("exports", "main", "type") and isinstance(new, str):
+        return None
+    if key not in ("exports", "imports") or not isinstance(new, dict) or not isinstance(old or {}, dict):
+        return new
+    plain = {name for name in new if name not in (old or {}) and name[:1] in (".", "#") and isinstance(new[name], str)}
+    kept = {name: value for name, value in new.items() if name not in plain}
+    return kept if kept or old is not None else None
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
@@ -109,6 +182,7 @@ def _only_stricter(key: str, before: object, after: object) -> bool:
         return str(after).lower() in _ON
     old, new = _entries(key, before), _entries(key, after)
     if key == "filterwarnings":
+        old = [entry for entry in old if entry in new or not _IGNORE_FILTER.match(entry)]  # nothing ignores more
         rest = iter(new)  # the order of the old ones counts; an error anywhere between them only adds failures
         kept, pattern = all(entry in rest for entry in old), _ERROR_FILTER
     elif key == "addopts":  # in front or behind: between two words an option could become the value of another one
@@ -165,12 +239,18 @@ def _package(content: bytes | None) -> dict[str, Any]:
     try:
         document = json.loads(content or b"{}")
     except (ValueError, RecursionError):
-        return dict.fromkeys(_PACKAGE_MEMBERS, "unreadable")
+        return dict.fromkeys((*_PACKAGE_MEMBERS, "scripts"), "unreadable")
     if not isinstance(document, dict):
         return {}
     scripts = document.get("scripts")
     tests = {k: v for k, v in scripts.items() if "test" in k} if isinstance(scripts, dict) else {}
     return {**document, "scripts": tests}
+
+
+def in_modules(change: FileChange) -> str | None:
+    """Return why a changed file takes the place of an installed package of Node, or None if it does not."""
+    inside = change.status != "D" and "node_modules" in PurePosixPath(change.path).parts
+    return "it takes the place of an installed package" if inside else None
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from agent_harness.verification.extension import (
     adds_options,
@@ -30,6 +31,7 @@ STEERING = frozenset(
     {"pytestmark", "pytest_plugins", "collect_ignore", "collect_ignore_glob", "__test__", "__getattr__"}
     | {"setup_module", "teardown_module", "setup_function", "teardown_function", "setUpModule", "tearDownModule"}
     | {"setUp", "setUpClass", "setup_class", "setup_method", "load_tests"}
+    | {"AssertionError"}  # a failed assertion raises what this name means in its module
     | {"*"}  # it may bind any name
 )
 _PYTEST_ASSERTS = frozenset({"pytest.raises", "pytest.warns", "pytest.deprecated_call", "raises"})
@@ -156,7 +158,25 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
     asked = {node.arg for node in ast.walk(one) if isinstance(node, ast.arg)}
     more = added(one.body, two.body)
     is_apart = all(is_test_code(new) and not bound(new) & asked and not _steering(new) for new in more)
-    return is_apart and not automatic_fixtures(one, two)
+    rebound = (_globals(two) - _globals(one)) & {name for statement in one.body for name in bound(statement)}
+    return is_apart and not rebound and _keeps_order(one, two) and not automatic_fixtures(one, two)
+
+
+def _globals(tree: ast.Module) -> set[str]:
+    return {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+
+
+def _keeps_order(before: ast.Module, after: ast.Module) -> bool:
+    """Return True if each older statement that acts at import still has the same older statements before and after
+    it. The order of imports and definitions without such a statement between them does not matter."""
+    kept = {ast.dump(statement): at for at, statement in enumerate(after.body)}
+    rows = [(each, at) for each in before.body if (at := kept.get(ast.dump(each))) is not None]
+    highest = [-1, *accumulate((at for _, at in rows), max)]
+    lowest = [*reversed([*accumulate((at for _, at in reversed(rows)), min)]), len(after.body)]
+    defines = (_Import, _Function, ast.ClassDef)
+    return all(
+        isinstance(each, defines) or highest[number] < at < lowest[number + 1] for number, (each, at) in enumerate(rows)
+    )
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
@@ -822,7 +842,13 @@ def _conftest_statement(statement: ast.stmt, known: Mapping[str, str]) -> Iterat
 
 
 def _steering(statement: ast.stmt) -> bool:
-    return any(name.startswith("pytest_") or name in STEERING for name in bound(statement))
+    """Return True if a statement binds a name that the test runner uses, or binds its name to another module."""
+    names = statement.names if isinstance(statement, ast.Import) else []
+    plain = {each.name.partition(".")[0] for each in names if each.asname in (None, each.name)}
+    return any(
+        name.startswith("pytest_") or name in STEERING or (name in ("pytest", "unittest") and name not in plain)
+        for name in bound(statement)
+    )
 
 
 def _conftest_import(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:

@@ -3,12 +3,14 @@ No test of the baseline may stop passing. The base commit's tests run on the can
 because in the same process they could hide a failure of older tests. All tests run together if new tests may affect
 older tests or count as older tests. Source: features.md C15, C23, C62."""
 
+import posixpath
 from collections.abc import Collection, Sequence
 
 from agent_harness.verification.case import Case
-from agent_harness.verification.checkout import Overlay
+from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.put_back import changed_values
 from agent_harness.verification.guard import file_of, read_by_product
+from agent_harness.verification.inline_tests import inline_tests, is_inline
 from agent_harness.verification.runner.testreport import PASSED, Report
 from agent_harness.verification.verdict import Run, listed
 
@@ -22,6 +24,9 @@ class SuiteStage:
     def judge(self) -> None:
         case, survey = self._case, self._case.survey
         side = [path for path in survey.test_side if path not in survey.released]
+        # a file of the work may name a new module for tests, and is not built without it
+        inside = [path for path in side if path.endswith(".rs") and "/src/" in f"/{path}"]
+        side = [path for path in side if path not in inside or path in case.tree.paths]
         older = [node for node in case.baseline if not self._is_own(node)]
         alone = case.alone = bool(older) and case.runner.has_checkouts
         if alone:
@@ -29,6 +34,8 @@ class SuiteStage:
         values = sorted(changed_values(case)) if alone and not case.ended else []
         if alone and (survey.read or values) and not case.ended:
             self._with_older_versions(side, values, older)
+        if alone and not case.ended:
+            _inline(case, self._command, [Overlay(case.base, side)], {*older} - {*case.flaky})
         together = not alone or survey.needs_cross_check or (side and not case.runs.get("proof"))
         if together and not case.ended:
             moved = [self._now(node) for node in case.baseline]
@@ -71,7 +78,7 @@ class SuiteStage:
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
         """Return the deleted baseline tests of files that the user allows the work to change."""
         case = self._case
-        gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
+        gone = {node for node in baseline if node not in report.cases and _is_released(case, node)}
         broken = {file_of(node) for node in report.failing}
         left = [file for file in self._protected if not any(_holds(file, node) for node in report.passing)]
         out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
@@ -140,6 +147,67 @@ class SuiteStage:
             if lost:
                 case.find("fails_in_suite", f"{listed(lost)} passed alone and failed in the suite", tests=lost)
         return outcomes | dict.fromkeys(case.flaky, True)
+
+
+def older_tests(case: Case) -> None:
+    """Add a finding if a test that passed on the base commit no longer passes, for a command that reports test ids."""
+    proof = case.runs.get("proof")
+    if proof is None or case.proof is None or not proof.by_runner or not case.runner.has_checkouts:
+        return
+    name = "older tests"
+    with case.step(name):
+        ran = case.run(name, case.proof, case.base, keep_going=True)
+        before = ran.report
+        if proof.report is None and not (ran.untold and ran.exit_code == 0):
+            message = f"The report of the test runner does not count: {proof.untold}"
+            case.find("suite_failed", message, problem=proof.untold)
+            return
+        if before is None or proof.report is None or not before.passing:
+            return
+        lost = {node for node in before.passing if not _is_free(case, node)} - proof.report.passing
+        if lost:  # the names of some tests differ in each run
+            again = case.run(f"{name} again", case.proof, case.base, keep_going=True).report
+            lost &= again.passing if again else frozenset()
+        if lost:
+            case.regressions = tuple(sorted(lost))
+            message = f"Regression: {listed(lost)} passed on the base commit, and did not pass now"
+            case.find("regression", message, tests=case.regressions, check=name)
+        else:
+            changed = [p for p in case.survey.test_side if p in case.tree.paths and p not in case.survey.released]
+            _inline(case, case.proof, [Overlay(case.base, changed)], before.passing, changed)
+
+
+def _is_free(case: Case, node: str) -> bool:
+    """Return True if the user allows the work to change the file of a test, or the work moves the file."""
+    return file_of(node) in case.survey.moved or _is_released(case, node)
+
+
+def _is_released(case: Case, node: str) -> bool:
+    file, survey = file_of(node), case.survey
+    if file in survey.released:
+        return True
+    if not (is_inline(node) or file.startswith("doc-tests ")):
+        return False
+    path = file.rpartition(" ")[2].strip("()")
+    names = [posixpath.dirname(path), *node.split("::")[1:]]  # a module is a file, or a part of one
+    places = (f"{'/'.join(names[:count])}{end}" for count in range(2, len(names)) for end in (".rs", "/mod.rs"))
+    return not {path, *places}.isdisjoint(survey.released)
+
+
+def _inline(
+    case: Case, command: str, overlays: Sequence[Overlay], older: Collection[str], changed: Collection[str] = ()
+) -> None:
+    """Run the older tests in files of the work, and in the test files ``changed``, as they were on the base commit."""
+    kept = {path: text for path, text in inline_tests(case).kept.items() if path not in case.survey.released}
+    if not (kept or changed):
+        return
+    older = [node for node in older if not _is_free(case, node)]
+    run = case.run("older data", command, overlays=[*overlays, Edits(kept)], keep_going=True)
+    lost = sorted({*older} - (run.report.passing if run.report else frozenset()))
+    if lost:
+        paths = sorted({*kept, *changed})
+        message = f"The work changes the tests in {listed(paths)}; as they were before, {listed(lost)} do not pass"
+        case.find("protected_test_changed", message, path=paths[0], paths=paths, reasons=lost)
 
 
 def _cases(run: Run | None) -> dict[str, str]:

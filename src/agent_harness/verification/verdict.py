@@ -78,6 +78,12 @@ class Finding:
     message: str
     data: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def lines(self) -> list[str]:
+        """The message, and then the older and the newer expectations that it is about."""
+        shown = self.data.get("shown")
+        return [self.message, *(map(str, shown) if isinstance(shown, list) else ())]
+
     def as_record(self) -> dict[str, object]:
         return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
 
@@ -100,6 +106,8 @@ class Run:
     calls: tuple[Calls, ...] = ()  # of each test runner in it, where they were watched, or made again
     seen: Report = field(default_factory=Report)  # what the run recorder was told, also of a run that is not believed
     started: bool = False  # a pytest with the run recorder, that takes our options
+    by_runner: bool = False  # the test runner was asked for test ids, and no recorder of ours confirms its answer
+    untold: str = ""  # why its answer is no report
     rewritten: tuple[str, ...] = ()  # files of the commit that are no longer as they were; asked of the proof
     goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
 

@@ -50,6 +50,7 @@ REASONS = {
     "cut_short": "the worker was stopped before it ended",
     "damaged_commit": "the commit is damaged",
     "data_changed": "the agent changed data that the check reads",
+    "differs_in_tests": "the code may differ in tests from what is built",
     "environment_changed": "the agent changed a script of the environment",
     "fails_in_suite": "the item's tests pass alone but fail in the suite",
     "flaky_test": "a test passed and failed on the same code",

@@ -33,7 +33,7 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "sudo": ("-u --user -g --group -h --host -p --prompt -C -T -r -t -U -D --chdir -R", 0),
     "caffeinate": ("-t -w", 0),
     "xvfb-run": ("-n --server-num -s --server-args -e --error-file -f --auth-file -p --xauth-protocol -w --wait", 0),
-    **dict.fromkeys(("npx", "bunx", "pnpx"), ("-p --package", 0)),
+    **dict.fromkeys(("npx", "bunx", "pnpx", "cross-env"), ("-p --package", 0)),
     **dict.fromkeys(("command", "builtin", "nohup", "setsid", "busybox", "toybox", "chronic", "unbuffer"), ("", 0)),
 }
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)

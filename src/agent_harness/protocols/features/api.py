@@ -260,11 +260,11 @@ class FeatureProject:
         return initializer.initialise(folder, spec, agents=agents, say=say)
 
     @classmethod
-    def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
+    def adopt(cls, folder: Path, *, allow_failing: bool = False, check: str = "", say: Say = _silent) -> JsonObject:
         """Make a feature project from a repository that has code and tests. No agent starts."""
         from agent_harness.protocols.features.planning import adoption
 
-        return adoption.adopt(folder, allow_failing=allow_failing, say=say)
+        return adoption.adopt(folder, allow_failing=allow_failing, check=check, say=say)
 
     def _finalized(self) -> AbstractContextManager[None]:
         from agent_harness.protocols.features.sessions.locking import finalized

@@ -1,21 +1,33 @@
 # What every agent of the self-test may call. $SELFTEST is features, tasks or long, and $SELFTEST_CHECK the kind of proof
 # (pytest, script, node, ...); the folder is the project's.
 
+# The files of the work and of its tests, and in a project of another language those of the older work.
+work=src/almanac/numerals.py new=tests/test_numerals.py
+case "$SELFTEST_CHECK" in
+node | npm | javascript) work=lib/numerals.mjs new=test/numerals.test.mjs years=lib/years.mjs older=test/years.test.mjs ;;
+go) work=numerals/numerals.go new=numerals/numerals_test.go years=years/years.go older=years/years_test.go ;;
+rust) work=src/numerals.rs new=tests/numerals.rs years=src/years.rs older=tests/years.rs ;;
+esac
+
 # code: the work, from standard input, in the language of the proof.
 code() {
-  case "$SELFTEST_CHECK" in
-  node | npm) mkdir -p lib && cat > lib/numerals.mjs ;;
-  go) mkdir -p numerals && cat > numerals/numerals.go ;;
-  *) cat > src/almanac/numerals.py ;;
-  esac
+  mkdir -p "$(dirname $work)" && cat > $work
+  [ "$SELFTEST_CHECK" != rust ] || grep -q numerals src/lib.rs || echo 'pub mod numerals;' >> src/lib.rs
 }
 
-tests() { cat > tests/test_numerals.py; }
+tests() { cat > $new; }
+
+# edits FILE JAVASCRIPT GO RUST: edits a file by the script of sed for the language of the project.
+edits() {
+  case "$SELFTEST_CHECK" in javascript) set -- "$1" "$2" ;; go) set -- "$1" "$3" ;; rust) set -- "$1" "$4" ;; esac
+  sed -i "$2" "$1"
+}
 
 right() {
   case "$SELFTEST_CHECK" in
-  node | npm) right_in_javascript ;;
+  node | npm | javascript) right_in_javascript ;;
   go) right_in_go ;;
+  rust) right_in_rust ;;
   *) right_in_python ;;
   esac
 }
@@ -71,6 +83,29 @@ func ToRoman(number int) (string, error) {
 GO
 }
 
+right_in_rust() {
+  code <<'RS'
+const PARTS: [(i64, &str); 13] = [
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"),
+    (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+];
+
+pub fn to_roman(mut number: i64) -> Result<String, String> {
+    if !(1..=3999).contains(&number) {
+        return Err(format!("no numeral for {number}"));
+    }
+    let mut text = String::new();
+    for (value, letters) in PARTS {
+        while number >= value {
+            text.push_str(letters);
+            number -= value;
+        }
+    }
+    Ok(text)
+}
+RS
+}
+
 right_in_python() {
   code <<'PY'
 """Roman numerals."""
@@ -116,8 +151,9 @@ SH
 
 wrong() {
   case "$SELFTEST_CHECK" in
-  node | npm) echo 'export const toRoman = (number) => "I".repeat(Math.max(number, 0));' | code ;;
+  node | npm | javascript) echo 'export const toRoman = (number) => "I".repeat(Math.max(number, 0));' | code ;;
   go) printf 'package numerals\n\n// ToRoman is a numeral.\nfunc ToRoman(number int) (string, error) { return "I", nil }\n' | code ;;
+  rust) echo 'pub fn to_roman(number: i64) -> Result<String, String> { Ok("I".repeat(number.max(0) as usize)) }' | code ;;
   *) wrong_in_python ;;
   esac
 }
@@ -134,6 +170,59 @@ PY
 }
 
 right_tests() {
+  case "$SELFTEST_CHECK" in
+  javascript)
+    tests <<'JS'
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { toRoman } from "../lib/numerals.mjs";
+
+test("numerals", () => {
+  assert.equal(toRoman(1994), "MCMXCIV");
+});
+test("there is none", () => {
+  assert.throws(() => toRoman(4000), RangeError);
+});
+JS
+    ;;
+  go)
+    tests <<'GO'
+package numerals
+
+import "testing"
+
+func TestNumerals(t *testing.T) {
+	if got, err := ToRoman(1994); err != nil || got != "MCMXCIV" {
+		t.Errorf("got %q, want MCMXCIV", got)
+	}
+}
+
+func TestThereIsNone(t *testing.T) {
+	if got, err := ToRoman(4000); err == nil {
+		t.Errorf("got %q, want an error", got)
+	}
+}
+GO
+    ;;
+  rust)
+    tests <<'RS'
+use almanac::numerals::to_roman;
+
+#[test]
+fn numerals() {
+    assert_eq!(to_roman(1994).unwrap(), "MCMXCIV");
+}
+#[test]
+fn there_is_none() {
+    assert!(to_roman(4000).is_err());
+}
+RS
+    ;;
+  *) right_tests_in_python ;;
+  esac
+}
+
+right_tests_in_python() {
   tests <<'PY'
 import pytest
 

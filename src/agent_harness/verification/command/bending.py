@@ -3,7 +3,6 @@ The file is a test given with an item, or a command uses the file, as a script o
 words how the new version weakens the check, or is ``None``. Comments, layout and line endings are ignored."""
 
 import difflib
-import json
 import re
 from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
@@ -12,13 +11,16 @@ from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange
 from agent_harness.verification.command.makefile import weakened
 from agent_harness.verification.command.named_files import AbsentFile, Named, package_scripts
+from agent_harness.verification.runner_config import package_members
 
 _SLASHES = frozenset({".js", ".ts", ".mjs", ".cjs", ".go", ".rs", ".java", ".php"})  # comments of these begin with them
 _LEAVING_OUT = re.compile(
     r"\b(x(it|test|describe)|f(it|describe)|todo|exit|return|process|Skip|SkipNow|ignore|Ignore|Disabled|pending)\b"
     r"|\.(skip|only|todo|skipIf|runIf)\b|@(skip|disabled)|t\.Skip|/\*|#if\b|=begin|__END__"
 )
-_RUNNER_MEMBERS = ("jest", "vitest", "mocha", "ava", "type", "nyc", "c8")
+_IMPORT = re.compile(
+    r"(?P<begin>(?:import|const|let|var)\s*)\{(?P<names>[\w\s,]*)\}(?P<source>\s*(?:from|=\s*require\()\s*['\"][^'\"]*['\"]\)?;?)"
+)
 _SHOWN = 60
 Line = tuple[int, str]
 
@@ -53,13 +55,26 @@ def weaker_test(change: FileChange, *, alone: bool) -> str | None:
         return _weaker_python(change.before or b"", change.after or b"", alone=alone)
     old, new = (_lines(change.path, content or b"") for content in (change.before, change.after))
     matcher = difflib.SequenceMatcher(None, [text for _, text in old], [text for _, text in new], autojunk=False)
-    for kind, start, _, into, until in matcher.get_opcodes():
+    for kind, start, end, into, until in matcher.get_opcodes():
+        pairs = zip(old[start:end], new[into:until], strict=False)
+        if kind == "replace" and end - start == until - into and all(_only_imports(*each, old) for each in pairs):
+            continue
         if kind in ("delete", "replace"):
             return f"line {old[start][0]} '{old[start][1][:_SHOWN]}' was removed or changed"
         leaving = (each for each in new[into:until] if kind == "insert" and _LEAVING_OUT.search(each[1]))
         if line := next(leaving, None):
             return f"the new line {line[0]} '{line[1][:_SHOWN]}' may skip tests"
     return None
+
+
+def _only_imports(one: Line, other: Line, lines: Sequence[Line]) -> bool:
+    """Return True if a line of JavaScript imports further names, which the older file does not use."""
+    old, new = _IMPORT.fullmatch(one[1]), _IMPORT.fullmatch(other[1])
+    if not old or not new or old["begin"] != new["begin"] or old["source"] != new["source"]:
+        return False
+    names, more = (set(re.findall(r"\w+", each["names"])) for each in (old, new))
+    words = {word for _, text in lines for word in re.findall(r"\w+", text)}
+    return names <= more and words.isdisjoint(more - names)
 
 
 def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
@@ -106,16 +121,8 @@ def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
     if different:
         now = new.get(different[0])
         return f"its script {different[0]} is " + (f"now '{now[:_SHOWN]}'" if now else "gone")
-    members = [name for name in _RUNNER_MEMBERS if _member(before, name) != _member(after, name)]
+    members = package_members(before, after)
     return f"it sets {', '.join(members)}" if members else None
-
-
-def _member(content: bytes, name: str) -> object:
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return "unreadable"
-    return document.get(name) if isinstance(document, dict) else None
 
 
 def _text(content: bytes) -> str:

@@ -35,6 +35,7 @@ _COMPARES = frozenset({"cmp", "diff"})
 _SET_BY_MANY = frozenset({"locale", "logging", "os", "readline", "sys", "warnings"})
 """Python modules whose attributes legitimate programs assign to."""
 _PATTERN = re.compile(r"[\w./-]*\*[\w./*-]*")
+_EXPECTED_FOLDERS = frozenset({"expected", "golden", "snapshots", "testdata"})  # no settings of the work are there
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _GO = re.compile(r"\bgo\s+test\b")
 _GO_OK = re.compile(r"(?m)^ok\s+(?P<package>\S+)\s[^\n]*$")
@@ -143,9 +144,11 @@ def _replaced(tree: ast.Module) -> Iterator[str]:
 
 def holds_values(path: str) -> bool:
     suffix = posixpath.splitext(path)[1].lower()
+    folders = {*path.split("/")[:-1]}
     if not suffix:
-        return bool(_DATA_FOLDERS & {*path.split("/")[:-1]})
-    return (is_record(path) or suffix in _TABLES) and suffix not in _TEMPLATES and not is_settings(path)
+        return bool(_DATA_FOLDERS & folders)
+    is_data = (is_record(path) or suffix in _TABLES) and suffix not in _TEMPLATES
+    return is_data and (not is_settings(path) or bool(_EXPECTED_FOLDERS & folders))
 
 
 def is_code(path: str) -> bool:
@@ -170,7 +173,7 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    if not case.runs["proof"].report:
+    if not case.runs["proof"].report or case.runs["proof"].by_runner:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
     # only unchanged test files count in a report

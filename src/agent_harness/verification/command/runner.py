@@ -173,8 +173,10 @@ class CommandRunner(Runner):
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """Run a command in the checkout. Load the run recorder if the command may start pytest."""
         parsed = parse(command)
-        if terms.plain or not self._may_run_pytest(parsed):
+        if terms.plain:
             return self._unwatched(checkout, command, terms)
+        if not self._may_run_pytest(parsed):
+            return self._with_ids(parsed, checkout, terms) or self._unwatched(checkout, command, terms)
         run = self._watched(parsed, checkout, terms)
         if terms.again:
             return run
@@ -207,6 +209,20 @@ class CommandRunner(Runner):
         )
         run = run_of(command, checkout, done, (None, None), Path(self.git.root))
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
+
+    def _with_ids(self, command: Command, checkout: Checkout, terms: RunAsked) -> Run | None:
+        """Run a command whose test runner reports test ids. Without a usable report, the exit status counts."""
+        told = self._test_start(command, checkout, self._variables(checkout)).with_ids(terms)
+        if told is None:
+            return None
+        done, (report, untold) = told
+        run = run_of(command.text, checkout, done, (report, None), Path(self.git.root))
+        problem = _ran_nothing(command.text, run.output) if run.exit_code == 0 else None
+        if run.exit_code == 0 and report and report.failing:
+            problem = f"its report shows {len(report.failing)} failed tests"
+        if run.exit_code == 0 and (changed := checkout.disturbed()):
+            problem = f"the run changed the tests themselves: {changed[0]}"
+        return replace(run, by_runner=True, untold=untold or "", problem=problem)
 
     def run_plainly(
         self,
@@ -270,11 +286,20 @@ class CommandRunner(Runner):
         root = Path(self.git.root)
         folders = (str(PLUGIN_FOLDER), *import_folders(self._mapped, checkout))
         imports = search_path(folders, command, process.scrubbed_environment(), root, checkout)
-        start = TestStart(
+        start = self._test_start(command, checkout, {**self._variables(checkout), "PYTHONPATH": imports})
+        watched = start.watched(terms)
+        run = judged(command, watched, run_of(command.text, checkout, watched.done, (None, None), root))
+        for each in run.calls:
+            each.python = each.python.replace(str(checkout.cwd), str(root))  # of what is lent
+        return run
+
+    def _test_start(self, command: Command, checkout: Checkout, variables: dict[str, str]) -> TestStart:
+        root = Path(self.git.root)
+        return TestStart(
             command=command,
             words=command.words,
             checkout=checkout,
-            variables={**self._variables(checkout), "PYTHONPATH": imports},
+            variables=variables,
             project=root,
             kept=[str(root / each) for each in self._linked()],
             access=self.access(checkout),
@@ -284,11 +309,6 @@ class CommandRunner(Runner):
             notes_reads=False,
             stop=self._stop,
         )
-        watched = start.watched(terms)
-        run = judged(command, watched, run_of(command.text, checkout, watched.done, (None, None), root))
-        for each in run.calls:
-            each.python = each.python.replace(str(checkout.cwd), str(root))  # of what is lent
-        return run
 
     @property
     def _has_to_start(self) -> bool:

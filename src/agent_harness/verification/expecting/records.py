@@ -11,7 +11,7 @@ SUFFIXES = frozenset(
     {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".psv", ".txt", ".text", ".out", ".stdout", ".output", ".golden"}
     | {".expected", ".expect", ".exp", ".want", ".ok", ".snap", ".approved", ".log", ".dat", ".data", ".tab", ".tap"}
     | {".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".properties", ".env", ".xml", ".html", ".svg", ".md"}
-    | {".rst", ".list", ".lst", ".ref", ".res"}
+    | {".rst", ".list", ".lst", ".ref", ".res", ".stderr"}
 )
 _JSON = re.compile(
     r'(?P<key>"(?:[^"\\\n]|\\.)*+"\s*+:)|"(?P<text>(?:[^"\\\n]|\\.)*+)"|(?P<number>-?\d[\d.eE+-]*)|true|false'

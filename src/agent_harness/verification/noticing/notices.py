@@ -4,7 +4,7 @@ fixed answer. If the check passes with any expected values, the work is rejected
 that it added or changed pass on broken work. If only the user's tests pass on broken work, a finding reports this."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent_harness.verification.case import Case
@@ -20,14 +20,16 @@ from agent_harness.verification.command.put_back import (
     without_mark,
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
+from agent_harness.verification.expecting.compiled import broken, broken_in_js
 from agent_harness.verification.guard import belongs
+from agent_harness.verification.inline_tests import inline_tests
 from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.brought_tests import weakness
 from agent_harness.verification.noticing.named_functions import NamedFunction, named_in
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
 from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
-from agent_harness.verification.verdict import GREEN, Run
+from agent_harness.verification.verdict import GREEN, Run, listed
 
 _NOTHING_COMPARED = "compare no value that could differ: compare the results of the work with expected values"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
@@ -51,10 +53,10 @@ def _notice(case: Case) -> None:
     if why := _not_asked(case):
         case.not_asked = why
         return
-    if case.runner.by_exit_status and not case.runs["proof"].report:
+    proof, stage = case.runs["proof"], _Notice(case, case.proof)
+    if proof.by_runner or (case.runner.by_exit_status and not proof.report):
         _by_exit_status(case, case.proof)
         return
-    stage = _Notice(case, case.proof)
     if stage.work.mutants or stage.expecting or stage.named or stage.is_of_session:
         with case.step("twins"):
             stage.judge()
@@ -77,14 +79,23 @@ def _not_asked(case: Case) -> str:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    versions = with_other_values(command, *case.guard.check_files(case.changes))
+    versions = with_other_values(command, *_check_files(case))
     returned, gone = changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
-    if not (versions or returned or gone or has_mark(case, command)):
+    by_runner = case.runs["proof"].by_runner
+    compiled = broken(case.work)[0] if by_runner else {}
+    changed = broken_in_js(case.work, valued=False) if by_runner else {}
+    if not (versions or returned or gone or compiled or changed or has_mark(case, command)):
         return
     with case.step("twins"):
         _other_expectations(case, versions)
+        if compiled and not case.ended:
+            _broken_work(case, command)
+        if changed and not case.ended:
+            _broken_js(case, command, changed)
+        if case.noticed and by_runner and not case.ended:
+            _own_values(case, command)
         if not case.ended:
             put_values_back(case, command, returned)
         if not case.ended:
@@ -100,7 +111,7 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     """Run the check with changed expected values, first one change at a time, then all together."""
     if not versions:
         return
-    files, data = case.guard.check_files(case.changes)
+    files, data = _check_files(case)
     changed = {change.path for change in case.changes.files}
     given = {path: content for path, content in files.items() if path not in changed}
     most = max(1, min(_MOST_SINGLE, int(_SINGLE_SECONDS / max(1.0, case.runs["proof"].seconds))))
@@ -117,6 +128,66 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     elif not case.not_asked:
         count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
         case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
+
+
+def _own_values(case: Case, command: str) -> None:
+    """Grade the work as "checked" if only tests that it did not change notice other values."""
+    changed, files = {change.path for change in case.changes.files}, _check_files(case)[0]
+    own = {path: content for path, content in files.items() if path in changed}
+    if own and len(own) < len(files) and not _asked(case, with_other_values(command, own), to_first=True)[0]:
+        case.noticed, case.not_asked = False, "its own tests notice no changed value"
+
+
+def _broken_work(case: Case, command: str) -> None:
+    """Add a finding if every test that shows the work passes although the changed functions are broken."""
+    for fails in (False, True):
+        files, sure = broken(case.work, fails=fails)
+        answer = _passes_with(case, command, files)
+        if answer is None:
+            return
+        known, blind = answer
+        if known and not blind:
+            if fails:  # a test that compares nothing notices this, too
+                case.noticed, case.not_asked = False, "its tests notice only that the changed functions fail"
+            return
+        if blind and (sure or fails):
+            _reject_blind(case, [_answers_otherwise(files)], "0 of 1 broken versions")
+            return
+    case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
+
+
+def _broken_js(case: Case, command: str, files: Mapping[str, bytes]) -> None:
+    """Do the same for JavaScript. A test may check only the type, so such work is "checked"."""
+    answer = _passes_with(case, command, files)
+    if answer is None:
+        return
+    known, blind = answer
+    if blind:
+        _reject_blind(case, [_answers_otherwise(files)], "0 of 1 broken versions")
+    elif not known:
+        case.noticed, case.not_asked = False, "its tests could not be run with broken functions"
+    elif case.noticed and (again := _passes_with(case, command, broken_in_js(case.work, valued=True))) and again[1]:
+        case.noticed, case.not_asked = False, f"its tests still pass when {_answers_otherwise(files)}"
+
+
+def _answers_otherwise(files: Collection[str]) -> str:
+    return f"the changed functions of {listed(files)} give other answers"
+
+
+def _passes_with(case: Case, command: str, files: Mapping[str, bytes]) -> tuple[bool, bool] | None:
+    """Return whether the tests that show the work ran with these files, and whether all passed. None: no answer."""
+    proof, before = case.runs["proof"].report, case.runs.get("red", case.runs.get("older tests"))
+    run = case.part(command, RunAsked(seconds=case.short_limit, overlays=(Edits(files),), keep_going=True))
+    if proof is None or run.stopped:
+        return None
+    shown = proof.passing - (before.report.passing if before and before.report else frozenset())
+    known = shown & run.report.cases.keys() if run.report else frozenset[str]()
+    return bool(known), bool(run.report and known and known <= run.report.passing)
+
+
+def _check_files(case: Case) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    files, data = case.guard.check_files(case.changes)
+    return {**files, **inline_tests(case).new}, data
 
 
 def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:

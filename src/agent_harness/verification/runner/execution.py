@@ -23,8 +23,10 @@ from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import TemporaryFolder
 from agent_harness.verification.check import Command, parse, report_options, with_report
 from agent_harness.verification.checkout import Checkout, Edits, Overlay, in_place, make_checkout
+from agent_harness.verification.runner import reporters
 from agent_harness.verification.runner.check_home import kept_of_home, variables_of_check
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
+from agent_harness.verification.runner.runner_reports import reader_of
 from agent_harness.verification.runner.testreport import (
     PLUGIN_FOLDER,
     RECORDER_VARIABLE,
@@ -148,6 +150,28 @@ class TestStart:
         done = self._run(asked, report, {})
         return done, _judged(done, lambda: read_junit(place), asked.seconds, "")
 
+    def with_ids(self, asked: "RunAsked") -> tuple[process.Completed, _Found] | None:
+        """Run the command so that its test runner reports test ids. Return None for a runner that is not known."""
+        report = self._report()
+        command = replace(self.command, words=tuple(self.words))
+        told = reporters.asked(command, report, reader_of(self.checkout.cwd), keep_going=asked.keep_going)
+        if told is None:
+            return None
+        own = {name: text for name, text in self.command.variables if name != "PYTHONPATH"}
+        done = run_command(
+            shlex.join(told.words) if self.by_shell else [*told.words],
+            cwd=self.checkout.cwd,
+            variables=told.variables({**self.variables, **own}),
+            timeout_seconds=asked.seconds,
+            stop=self.stop,
+            access=self.access,
+            keep_bytes=told.keeps,
+        )
+        if told.refused(done):
+            return None
+        found = _judged(done, lambda: told.report(done, report, self.checkout.cwd), asked.seconds, "")
+        return replace(done, output=told.shown(done.output)[-OUTPUT_BYTES:]), found
+
     def _report(self) -> Path:
         return Path(tempfile.mkdtemp(prefix="run-", dir=self.checkout.private), "report.xml")
 
@@ -190,7 +214,13 @@ def execute(
     )
     if not parsed.pytest and (parsed.reports_itself or environment.report):
         done, found = start.with_own_report(asked, environment.report)
-        return run_of(command, checkout, done, found, environment.root)
+        known = reporters.knows(command, reader_of(checkout.cwd))
+        return replace(run_of(command, checkout, done, found, environment.root), by_runner=known)
+    if told := start.with_ids(asked):
+        done, found = told
+        if found[0] is not None and not in_place and (changed := checkout.disturbed()):
+            found = None, f"the run changed the tests themselves: {changed[0]}"
+        return replace(run_of(command, checkout, done, found, environment.root), by_runner=True)
     watched = start.watched(asked)
     done, sessions, report = watched
     where = next((session.last for session in reversed(sessions.values()) if session.finished is None), "")
@@ -315,6 +345,7 @@ def run_command(
     needs_temporary: bool = False,
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
+    keep_bytes: int = OUTPUT_BYTES,
 ) -> process.Completed:
     """Run a command with a temporary home folder in a sandbox. Raise ``Refused`` if a required sandbox is missing."""
     with TemporaryFolder() as temporary:
@@ -344,6 +375,7 @@ def run_command(
             timeout_seconds=timeout_seconds,
             stop=stop,
             sandbox=confined,
+            keep_bytes=keep_bytes,
         )
     if done.exit_code and confined.network != OPEN and _WANTED.search(done.output):
         done = replace(done, output=done.output + _NO_NETWORK)
@@ -359,7 +391,7 @@ def _has_temporary(confined: Sandbox, variables: Mapping[str, str]) -> bool:
 
 def _completed(command: str | list[str], **terms: Any) -> process.Completed:
     try:
-        return process.run(command, keep_bytes=OUTPUT_BYTES, **terms)
+        return process.run(command, **terms)
     except Refused as error:
         return process.Completed(
             exit_code=NOT_FOUND,

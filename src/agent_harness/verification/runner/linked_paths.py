@@ -1,6 +1,7 @@
 """Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout.
-Packages installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts link to them. Build
-results, caches and reports are not linked, because they could replace missing work. An editable install imports modules
+Packages installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts link to them, and to a
+generated file that contains only the version. Other build results, caches and reports are not linked, because they
+could replace missing work. An editable install imports modules
 from the agent's folder. Therefore ``PYTHONPATH`` starts with the same folders of the checkout."""
 
 import ast
@@ -43,6 +44,13 @@ _CACHES = frozenset(
     | {".coverage", "htmlcov", ".cache", ".parcel-cache", ".nyc_output", ".harness"}
 )
 _OURS = ("harness-", ".harness")
+_VERSION_NAMES = frozenset(
+    {"version", "__version__", "version_tuple", "__version_tuple__", "commit_id", "__commit_id__"}
+    | {"VERSION_TUPLE", "COMMIT_ID", "TYPE_CHECKING", "__all__"}
+)
+_PLAIN = (ast.Module, ast.Assign, ast.AnnAssign, ast.If, ast.ImportFrom, ast.alias, ast.Name, ast.expr_context)
+_PLAIN += (ast.Constant, ast.Tuple, ast.List, ast.Subscript, ast.BinOp, ast.BitOr)
+_LONGEST_CONSTANT = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,23 @@ def _is_needed(root: Path, path: str) -> bool:
         name in _DEPENDENCIES
         or name.startswith(".env.")
         or any(os.path.lexists(root / path / marker) for marker in _ENVIRONMENTS)
+        or (name.endswith("version.py") and _holds_only_a_version(root / path))
+    )
+
+
+def _holds_only_a_version(path: Path) -> bool:
+    """Return True if the file is like those that setuptools-scm and hatch-vcs generate."""
+    tree = sources.parse(_text(path).encode())
+    nodes = [*ast.walk(tree)] if tree else []
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return (  # work could hide in anything else
+        bool(names & {"version", "__version__"})
+        and names <= _VERSION_NAMES
+        and modules <= {"typing", "__future__"}
+        and all(isinstance(node, _PLAIN) for node in nodes)
+        and all(len(str(value)) <= _LONGEST_CONSTANT for value in constants)
     )
 
 

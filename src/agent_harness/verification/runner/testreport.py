@@ -134,7 +134,7 @@ def read_junit(path: str | os.PathLike[str]) -> Report:
 def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
     """Return the test cases of a JUnit XML file, or raise ``ReportProblem``."""
     reader = _ReportReader()
-    with _opened(path) as file:
+    with opened(path) as file:
         try:
             reader.parser.ParseFile(file)
         except expat.ExpatError as error:
@@ -142,7 +142,8 @@ def read_cases(path: str | os.PathLike[str]) -> list[ReportedCase]:
     return reader.result()
 
 
-def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+def opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a report, which is untrusted, for reading. Raise ``ReportProblem`` for anything but a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -8,7 +8,10 @@ import shutil
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+from agent_harness.kernel.shell.reader import read
+from agent_harness.kernel.shell.wrappers import name_of, program_at
 
 PLACEHOLDER = "{test_file}"
 
@@ -53,9 +56,14 @@ def facts(project: Path, environ: Mapping[str, str]) -> FoundTooling:
     return FoundTooling(
         poetry="poetry" in tools and shutil.which("poetry", path=path) is not None,
         ruff_configured="ruff" in tools or any((project / name).is_file() for name in ("ruff.toml", ".ruff.toml")),
-        ruff_on_path=shutil.which("ruff", path=path) is not None,
+        ruff_on_path=not _is_foreign(project) and shutil.which("ruff", path=path) is not None,
         src=(project / "src").is_dir(),
     )
+
+
+def _is_foreign(project: Path) -> bool:
+    is_python = (project / "pyproject.toml").exists() or (project / "setup.py").exists()
+    return not is_python and any((project / name).exists() for name in ("package.json", "go.mod", "Cargo.toml"))
 
 
 def _tools(pyproject: Path) -> frozenset[str]:
@@ -83,8 +91,39 @@ def feature_command(full: str) -> str | None:
             at = path.end()
         return "".join(kept) + full[at:]
     if runner is None:
-        return None
+        return _of_other_runner(full)
     return f"{full[: runner.end()]} {PLACEHOLDER}{full[runner.end() :]}"
+
+
+_SELECTS = {
+    **dict.fromkeys(("vitest", "jest", "mocha"), ("", f" {PLACEHOLDER}")),
+    **dict.fromkeys(("node", "tsx"), ("--test", f" {PLACEHOLDER}")),
+    **dict.fromkeys(("pnpm", "yarn", "bun"), ("test", f" {PLACEHOLDER}")),
+    "npm": ("test", f" -- {PLACEHOLDER}"),
+    "cargo": ("test", " --test {test_name}"),
+    "go": ("test", " -run ^{test_name}"),
+}
+"""For each test runner but pytest, a word that its command needs, and the words that select the tests of one file."""
+
+
+def _of_other_runner(full: str) -> str | None:
+    words = _words(full)
+    needed, selects = _SELECTS.get(name_of(words), ("", ""))
+    if not selects or "--" in words or needed not in (*words, ""):
+        return None
+    return full.replace("./...", "./{test_folder}") + selects
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of the program that a command starts, or no words for several commands."""
+    found = read(command).commands
+    words = found[0].plain if len(found) == 1 else []
+    return words[program_at(words) :]
+
+
+def runner_of(command: str) -> str:
+    """Return the name of the test runner that a command starts, or "" for several commands."""
+    return "pytest" if _runner(command) else name_of(_words(command))
 
 
 _STOPS = re.compile(r"\s+(?:--exitfirst|--maxfail(?:=|\s+)\d+)(?=\s|$)")
@@ -122,16 +161,17 @@ def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
 
 
 def quoting_problem(template: str) -> str | None:
-    """Return why this template cannot contain ``{test_file}`` safely, or None if it can."""
-    if PLACEHOLDER not in template:
+    """Return why this template cannot name a test file safely, or None if it can."""
+    if not _PLACED.search(template):
         return f"must contain {PLACEHOLDER}"
     bare = _PLACED.sub(" ", template)
-    if PLACEHOLDER in bare or any(_quote_open(template[: m.start()]) for m in _PLACED.finditer(template)):
+    if _NAMES.search(bare) or any(_quote_open(template[: m.start()]) for m in _PLACED.finditer(template)):
         return f"must have {PLACEHOLDER} outside of quotes"
     return None
 
 
-_PLACED = re.compile(r"""(["']?)\{test_file\}\1""")
+_NAMES = re.compile(r"\{(test_file|test_folder|test_name)\}")
+_PLACED = re.compile(rf"""(["']?){_NAMES.pattern}\1""")
 
 
 def _quote_open(text: str) -> bool:
@@ -153,5 +193,19 @@ def with_file(template: str, test_file: str) -> str:
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     # no program may read the path as an option
-    word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)
-    return _PLACED.sub(lambda _: word, template)
+    file = f"./{test_file}" if test_file.startswith("-") else test_file
+    values = {
+        "test_file": file,
+        "test_folder": str(PurePosixPath(file).parent),
+        "test_name": name_of_tests(file),
+    }
+    return _PLACED.sub(lambda found: shlex.quote(values[found[2]]), template)
+
+
+def name_of_tests(test_file: str) -> str:
+    """Return the name that selects the tests of a file: for Go, the start of their names; otherwise, the file's
+    name."""
+    stem = PurePosixPath(test_file).name.partition(".")[0]
+    if not test_file.endswith(".go"):
+        return stem
+    return "Test" + "".join(each[:1].upper() + each[1:] for each in re.split(r"[\W_]+", stem.removesuffix("_test")))

@@ -243,17 +243,18 @@ session:
 """
 
 
-def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
+def default_text(project_name: str, *, full: str, feature: str | None, lint: str | None) -> str:
     """Return the text of a new ``.harness.yaml``, with comments (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),
         full=_on_one_line(full),
-        feature=_on_one_line(feature),
+        feature=_on_one_line(feature) if feature else _NO_FEATURE_COMMAND,
         lint=_lint_line(lint) if lint else _NO_LINTER,
     )
 
 
+_NO_FEATURE_COMMAND = " # none found; the command for the tests in {test_file}"
 _NO_LINTER = "lint_command:  # none found; for example: ruff check src/"
 
 

@@ -113,7 +113,8 @@ class Testing(Section):
     full: OptionalCommand = Field(None, description="Command for the whole test suite. Default: pytest tests/ -v.")
     feature: OptionalCommand = Field(
         None,
-        description="Command for the tests in {test_file}, a feature's test file. Default: testing.full on this file.",
+        description="Command for the tests in {test_file}, a feature's test file. For Go and Rust: {test_folder}, "
+        "{test_name}. Default: testing.full on this file.",
     )
 
 

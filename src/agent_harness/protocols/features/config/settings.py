@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,13 @@ class Config:
             return commands.with_file(self.testing.feature, test_file)
         except ValueError as problem:
             raise ConfigurationError(f"test_file: {problem}", file=str(self.path)) from None
+
+    def suite_with(self, test_file: str) -> str:
+        """Return the command of the whole suite as a person types it, or "" if it does not run ``test_file``."""
+        command = str(self.testing.full)
+        places = [word for word in command.split()[1:] if "/" in word and not word.startswith(("-", "./..."))]
+        runs = not places or any(fnmatch(test_file, f"{each.removeprefix('./').rstrip('/')}*") for each in places)
+        return command if runs else ""
 
 
 def load(

@@ -2,11 +2,7 @@
 features, each with one new test file. Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48."""
 
 import os
-import re
-import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +21,10 @@ from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records
 from agent_harness.protocols.features.planning import initializer
+from agent_harness.protocols.features.planning.new_tests import NewTestFiles, stub
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
-from agent_harness.protocols.features.records import Baseline, Feature, FeatureList
+from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.sessions import checkpoints, run
 from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.sessions.locking import finalized
@@ -166,8 +163,6 @@ def _tell(project: Project, before: FeatureList, commit: str, head: str) -> Json
 
 # -- one feature, by a person ------------------------------------------------------------------------------------------
 
-STUB = 'import pytest\n\n\ndef test_{name}():\n    pytest.fail("Not implemented")\n'
-
 
 def add(
     project: Project,
@@ -198,7 +193,7 @@ def add(
         "id": document.next_id(),
         "category": category or "core",
         "description": text,
-        "test_file": test_file or NewTestFiles(document, project.store.baseline()).new(text),
+        "test_file": test_file or NewTestFiles.of(project, document).new(text),
         "verification_steps": list(steps),
         "size_estimate": size or _size(steps),
     }
@@ -231,7 +226,7 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
     overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
-    names, next_id = NewTestFiles(document, project.store.baseline()), document.next_id()
+    names, next_id = NewTestFiles.of(project, document), document.next_id()
     new: list[JsonObject] = []
     for each in wanted:
         if each["source"] in came:
@@ -292,37 +287,11 @@ def _size(steps: Sequence[str]) -> str:
     return next((word for most, word in ((3, "small"), (5, "medium")) if len(steps) <= most), "large")
 
 
-class NewTestFiles:
-    def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
-        known = [f.test_path for f in document.features if f.test_file]
-        self._known = set(known)
-        reported = baseline.passing | baseline.known_failures if baseline and not known else frozenset()
-        self._python = all(file.endswith(".py") for file in known)
-        if reported:
-            self._python = any(".py::" in node for node in reported)
-        folder = Counter(os.path.dirname(file) for file in known).most_common(1)
-        self._folder = folder[0][0] if folder else "tests"
-
-    def new(self, text: str) -> str:
-        """Return an unused test file path. Raise ``UsageError`` if the project's tests are not in Python."""
-        if not self._python:
-            raise UsageError(
-                "This project does not use pytest, so the feature needs a test file name",
-                hint=f"harness add-feature {shlex.quote(text)} --test-file FILE",
-            )
-        stem = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("_") or "feature"
-        names = chain((f"test_{stem}.py",), (f"test_{stem}_{number}.py" for number in count(2)))
-        found = next(path for each in names if (path := os.path.join(self._folder, each)) not in self._known)
-        self._known.add(found)
-        return found
-
-
 def _stub(project: Project, feature: Feature) -> list[str]:
     file = feature.test_path
     path = project.root / file
-    if path.exists() or path.is_symlink() or not file.endswith(".py"):
+    if path.exists() or path.is_symlink() or (text := stub(project, file, feature.description)) is None:
         return []
     path.parent.mkdir(parents=True, exist_ok=True)
-    name = re.sub(r"\W", "_", path.stem.removeprefix("test_"))
-    files.replace(path, STUB.format(name=name).encode())
+    files.replace(path, text.encode())
     return [file]

@@ -22,19 +22,22 @@ from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.project_judge import Suite
+from agent_harness.verification.found_check import FoundCheck
+from agent_harness.verification.found_check import found as found_check
 
 MESSAGE = "harness: project adopted"
 ADOPTED = [("WHAT I DID", ["the project was adopted with the code and tests that it had"])]
 TESTS = ("tests", "test", "testing")
 AGAIN = "set testing.full in .harness.yaml, then harness init --adopt"
+NAMED = "harness init --adopt --check 'COMMAND THAT RUNS THE TESTS'"
 RUNNERS = (
-    "Known here are pytest, and every runner that writes JUnit XML to {report}, such as "
-    "`node --test --test-reporter=junit --test-reporter-destination={report}`."
+    "Known here are pytest, `node --test`, vitest, jest, `go test`, `cargo test`, Maven, Gradle, and every runner that "
+    "writes JUnit XML to {report}, such as `npx mocha --reporter xunit --reporter-options output={report}`."
 )
 
 
-def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project."""
+def adopt(root: Path, *, say: Say, allow_failing: bool = False, check: str = "") -> JsonObject:
+    """Turn the repository in ``root`` into a feature project. ``check`` is the command of its tests, if it is known."""
     layout = initializer.layout_of(root)
     git = Git(root)
     # before any inspection of the repository, because an inspection creates the harness's own files
@@ -42,8 +45,19 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
     _refuse_unsafe(root, layout, git)
     if is_anew:
         initializer.forget_earlier(root, say)
-    written = _settings_file(root, layout)
-    config = load(root)
+    written = _settings_file(root, layout, git, check)
+    try:
+        return _adopt(root, layout, git, written, say=say, allow_failing=allow_failing)
+    except BaseException:
+        if written and git.show("HEAD", written[0]) is None:  # nothing is committed
+            (root / written[0]).unlink(missing_ok=True)
+        raise
+
+
+def _adopt(
+    root: Path, layout: FeatureLayout, git: Git, settings: list[str], *, say: Say, allow_failing: bool
+) -> JsonObject:
+    written, config = [*settings], load(root)
     project = Project.open(root, config, say)
     if os.path.exists(layout.features):
         found = records.problems(project.store.features(), require_test_file=config.features.require_test_file)
@@ -115,13 +129,20 @@ def _own_names(layout: FeatureLayout) -> list[str]:
     return [*map(layout.relative, paths), "init.sh", "reset.sh", ".gitignore"]
 
 
-def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
+def _settings_file(root: Path, layout: FeatureLayout, git: Git, check: str) -> list[str]:
     if os.path.exists(layout.settings):
+        if check:
+            raise Refused(f"{layout.relative(layout.settings)} names the command of the tests already", hint=AGAIN)
         return []
-    found = command_rules.facts(root, os.environ)
-    folder = next((f"{each}/" for each in TESTS if (root / each).is_dir()), "")
-    full, feature = f"{found.runner} {folder}".strip() + " -v", f"{found.runner} {{test_file}} -v"
-    files.replace(layout.settings, default_text(_name(root), full=full, feature=feature, lint=found.lint))
+    found = FoundCheck(command=check, source="--check") if check else found_check(git, "HEAD", hint=NAMED)
+    # through a script, a folder in its words would be run with each file
+    full = found.script if command_rules.runner_of(found.script) == "node" else found.command
+    if command_rules.runner_of(found.command) == "pytest" and not check:
+        folder = next((f"{each}/" for each in TESTS if (root / each).is_dir()), "")
+        full = f"{found.command} {folder}".strip() + " -v"
+    lint = command_rules.facts(root, os.environ).lint
+    text = default_text(_name(root), full=full, feature=command_rules.feature_command(full), lint=lint)
+    files.replace(layout.settings, text)
     return [layout.relative(layout.settings)]
 
 
@@ -165,10 +186,11 @@ def _no_features(name: str) -> str:
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
     facts = takeover.suite_at_head(project)
-    left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
+    left, again = (" Nothing was committed, and no file was changed.", NAMED if written else AGAIN)
     if facts.problem or not facts.total:
         why = facts.problem or "the command ran no test"
-        raise Refused(f"The tests could not be run: {why}. {RUNNERS}{left}", hint=AGAIN)
+        why += f" (last line: {facts.first_error})" if facts.first_error else ""
+        raise Refused(f"The tests could not be run: {why}. {RUNNERS}{left}", hint=again)
     if not facts.passing and not allow_failing:
         raise Refused(
             f"No test passes, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}.{left}",

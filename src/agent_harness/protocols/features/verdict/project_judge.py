@@ -161,7 +161,7 @@ class Suite:
     failing: frozenset[str]
     total: int
     problem: str | None = None
-    first_error: str = ""  # the runner's first message about a failing test
+    first_error: str = ""  # the runner's first message about a failing test, otherwise its last line
     files_read: tuple[str, ...] = ()  # files other than tests that the code of tests opened
 
 
@@ -516,7 +516,7 @@ class Judge:
             commit=verdict.candidate,
             paths=paths,
             details=[
-                *(finding.message for finding in verdict.reasons),
+                *(line for finding in verdict.reasons for line in finding.lines),
                 *_fewer_assertions(versions),
                 self._with_older_versions(under_way, verdict, paths),
                 *(f.message for f in again.findings if f.code not in PROTECTED and f.severity != "WARN"),
@@ -739,11 +739,12 @@ def _read(run: Run) -> tuple[str, ...]:
 
 def _suite(run: Run) -> Suite:
     cases = dict(run.report.cases) if run.report else {}
+    lines = [line for line in run.output.splitlines() if line.strip()]
     return Suite(
         passing=frozenset(i for i, outcome in cases.items() if outcome == "passed"),
         failing=frozenset(i for i, outcome in cases.items() if outcome in ("failed", "error")),
         total=len(cases),
         problem=run.problem,
-        first_error=next((line[1:].strip() for line in run.output.splitlines() if line.startswith("E  ")), ""),
+        first_error=next((line[1:].strip() for line in lines if line.startswith("E  ")), "".join(lines[-1:])[:300]),
         files_read=_read(run),
     )

@@ -228,7 +228,9 @@ class FeatureWork(SessionWork):
     def _what_counts(self) -> str:
         file = self._under_way.feature.test_file
         command = self._project.config.test_command(file)
-        return f"Evidence is the output of `{command}`, or of the whole suite when it shows {file}."
+        suite = self._project.config.suite_with(self._under_way.feature.test_path)
+        whole = f"`{suite}`" if suite else f"the whole suite when it shows {file}"
+        return f"Evidence is the output of `{command}`, or of {whole}."
 
     def _no_evidence(self) -> Result:
         name = self._under_way.feature.name

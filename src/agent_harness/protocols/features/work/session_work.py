@@ -240,6 +240,7 @@ class SessionWork(ABC):
             on_ended=ended,
             facts=lambda: changed_in_repository(project.git, project.root, rollback_point.head),
             test_file=under_way.feature.test_file,
+            suite=project.config.suite_with(under_way.feature.test_path),
         )
 
     def claimed(self) -> bool:

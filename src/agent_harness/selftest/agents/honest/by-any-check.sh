@@ -1,6 +1,6 @@
 # honest: builds what is asked
 # on: tasks long
-# proof: shell make one-liner node go
+# proof: shell make one-liner node
 
 right
 finish

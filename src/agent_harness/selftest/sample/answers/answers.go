@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"almanac/numerals"
+	"almanac/years"
 )
 
 func main() {
@@ -15,10 +16,18 @@ func main() {
 		os.Exit(2)
 	}
 	for _, each := range asked {
-		if text, err := numerals.ToRoman(int(each[2].(float64))); err == nil {
-			answers = append(answers, text)
-		} else {
-			answers = append(answers, nil)
+		number := int(each[2].(float64))
+		switch each[1] {
+		case "is_leap":
+			answers = append(answers, years.IsLeap(number))
+		case "days_in":
+			answers = append(answers, years.DaysIn(number))
+		default:
+			if text, err := numerals.ToRoman(number); err == nil {
+				answers = append(answers, text)
+			} else {
+				answers = append(answers, nil)
+			}
 		}
 	}
 	json.NewEncoder(os.Stdout).Encode(answers)

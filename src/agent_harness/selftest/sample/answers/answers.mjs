@@ -1,11 +1,13 @@
 // Answers the questions of the oracle with the work: one JSON list in, one JSON list out.
-import { readFileSync, writeSync } from "node:fs";
+import { existsSync, readFileSync, writeSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const { toRoman } = await import(pathToFileURL(`${process.argv[2]}/lib/numerals.mjs`));
-const answer = ([, , number]) => {
+const load = (name) => import(pathToFileURL(`${process.argv[2]}/lib/${name}.mjs`));
+const { toRoman } = await load("numerals");
+const { isLeap, daysIn } = existsSync("lib/years.mjs") ? await load("years") : {};
+const answer = ([, name, number]) => {
   try {
-    return toRoman(number);
+    return { to_roman: toRoman, is_leap: isLeap, days_in: daysIn }[name](number);
   } catch (error) {
     if (error instanceof RangeError) return null;
     throw error;

@@ -1,3 +1,3 @@
 module almanac
 
-go 1.18
+go 1.19

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from agent_harness.errors import Refused
 from agent_harness.kernel.git import Git
 from agent_harness.verification.check import parse
-from agent_harness.verification.runner_config import is_test_file, settings
+from agent_harness.verification.runner import reporters
+from agent_harness.verification.runner_config import decides, is_test_file
 
 _GOAL = re.compile(rb"(?m)^(test|check)[ \t]*:(?!=)")
 _LOCKED = {"uv.lock": "uv run", "poetry.lock": "poetry run"}
@@ -22,14 +24,15 @@ _SET = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.t
 class FoundCheck:
     command: str
     source: str  # the file that says so, or the option
-
-    @property
-    def reports_ids(self) -> bool:
-        """True if the runner reports the ids of its tests."""
-        return parse(self.command).pytest
+    script: str = ""  # what ``npm test`` runs
 
 
-def found(git: Git, commit: str) -> FoundCheck:
+def reports_ids(git: Git, commit: str, command: str) -> bool:
+    """Return True if the runner of ``command`` reports the ids of its tests."""
+    return parse(command).pytest or reporters.knows(command, lambda path: git.show(commit, path))
+
+
+def found(git: Git, commit: str, *, hint: str) -> FoundCheck:
     """Return the command of the project's tests. Raise ``Refused`` if the files of ``commit`` show none."""
     for look in (_pytest, _tox, _nox, _package, _go, _cargo, _maven, _gradle, _makefile):
         if check := look(git, commit):
@@ -37,13 +40,13 @@ def found(git: Git, commit: str) -> FoundCheck:
     raise Refused(
         "How this project runs its tests could not be found: no pytest settings, tox.ini, noxfile.py, package.json, "
         "go.mod, Cargo.toml, pom.xml, gradlew or Makefile with a test goal",
-        hint="harness gate --check 'COMMAND THAT RUNS THE TESTS'",
+        hint=hint,
         cause="no command that runs the tests was found",
     )
 
 
 def _pytest(git: Git, commit: str) -> FoundCheck | None:
-    source = next((n for n in _SET if (text := git.show(commit, n)) and settings(n, text) is not None), "")
+    source = next((name for name in _SET if decides(name, git.show(commit, name))), "")
     if not source:
         names = git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
         source = next((name for name in names if name.endswith(".py") and is_test_file(name)), "")
@@ -52,7 +55,8 @@ def _pytest(git: Git, commit: str) -> FoundCheck | None:
     own = (Path(git.root, folder, "bin", "python") for folder in (".venv", "venv"))
     python = next((str(each.relative_to(git.root)) for each in own if each.exists()), "")
     if not python:
-        locked = next((words for file, words in _LOCKED.items() if git.show(commit, file) is not None), "")
+        there = (words for file, words in _LOCKED.items() if git.show(commit, file) is not None)
+        locked = next((words for words in there if shutil.which(words.split()[0])), "")
         return FoundCheck(command=f"{locked or 'python3 -m'} pytest", source=source)
     return FoundCheck(command=f"{python} -m pytest", source=source)
 
@@ -67,14 +71,22 @@ def _package(git: Git, commit: str) -> FoundCheck | None:
         return None
     managers = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lockb": "bun run"}
     manager = next((name for file, name in managers.items() if git.show(commit, file) is not None), "npm")
-    return FoundCheck(command=f"{manager} test", source="package.json")
+    starts = "" if "pretest" in given["scripts"] else script
+    return FoundCheck(command=f"{manager} test", source="package.json", script=starts)
 
 
 def _named(file: str, command: str) -> Callable[[Git, str], FoundCheck | None]:
     return lambda git, commit: FoundCheck(command=command, source=file) if git.show(commit, file) is not None else None
 
 
-_go, _cargo = _named("go.mod", "go test ./..."), _named("Cargo.toml", "cargo test")
+def _cargo(git: Git, commit: str) -> FoundCheck | None:
+    text = git.show(commit, "Cargo.toml")
+    # without the option, a package at the root would be the only one that is tested
+    all_packages = " --workspace" * (b"[workspace" in (text or b""))
+    return FoundCheck(command=f"cargo test{all_packages}", source="Cargo.toml") if text is not None else None
+
+
+_go = _named("go.mod", "go test ./...")
 _maven, _gradle = _named("pom.xml", "mvn -q test"), _named("gradlew", "./gradlew test")
 _tox, _nox = _named("tox.ini", "tox"), _named("noxfile.py", "nox")
 
@@ -84,6 +96,8 @@ def _makefile(git: Git, commit: str) -> FoundCheck | None:
     return FoundCheck(command=f"make {goal[1].decode()}", source="Makefile") if goal else None
 
 
-def with_files(command: str, files: tuple[str, ...]) -> str:
-    """Return a pytest command that runs only ``files``."""
+def with_files(git: Git, commit: str, command: str, files: tuple[str, ...]) -> str:
+    """Return the command that runs only ``files``."""
+    if not parse(command).pytest:
+        return reporters.of_files(command, files, lambda path: git.show(commit, path))
     return f"{command} {' '.join(shlex.quote(each if not each.startswith('-') else f'./{each}') for each in files)}"
