@@ -2,6 +2,7 @@
 
 Each row is a name, the files that the work changes, and what follows: a grade, or the code of the finding."""
 
+import json
 import os
 import pwd
 import shutil
@@ -17,7 +18,7 @@ from agent_harness.verification.grade import CHECKED, PROVEN, grade_of_verdict
 from agent_harness.verification.judge import judge_command
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.reporters import asked
-from agent_harness.verification.runner.runner_reports import read_cargo, read_folders, read_jest
+from agent_harness.verification.runner.runner_reports import read_cargo, read_folders, read_go, read_jest
 from agent_harness.verification.runner.testreport import ReportProblem
 from agent_harness.verification.verdict import CRITICAL, REJECT
 
@@ -429,3 +430,15 @@ def test_reports_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     (tmp_path / "report").write_text('{"testResults": [{"name": "a.test.js"')
     with pytest.raises(ReportProblem, match="torn"):
         list(read_jest(b"", tmp_path / "report", tmp_path))
+
+
+def test_a_skipped_test_of_go_that_prints_a_passed_end_is_no_result(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text(str(GO["go.mod"]))
+    (tmp_path / "calc_test.go").write_text(GO_ADD)
+    about = {"Package": "example.com/calc", "Test": "TestAdd"}
+    lines = [json.dumps({**about, "Action": action}).encode() for action in ("run", "pass", "skip")]
+    assert list(read_go(b"\n".join(lines[:2]), tmp_path, tmp_path)) == [("calc_test.go::TestAdd", "passed")]
+    with pytest.raises(ReportProblem, match="TestAdd ended twice"):
+        list(read_go(b"\n".join(lines), tmp_path, tmp_path))
+    again = [*lines[:2], lines[0], lines[2]]
+    assert [end for _, end in read_go(b"\n".join(again), tmp_path, tmp_path)] == ["passed", "skipped"]

@@ -119,7 +119,7 @@ def go_output(printed: bytes) -> bytes:
 def read_go(printed: bytes, _: Path, folder: Path) -> Iterator[Row]:
     # a line that a test prints is the text of an "output" event; only lines like those of `go test -v` make events
     places, begun = _GoTests(folder), set[tuple[str, str]]()
-    failed, told = set[str](), set[str]()
+    failed, told, ended = set[str](), set[str](), dict[tuple[str, str], str]()
     for event in _events(printed):
         if isinstance(event, str):
             failed |= {unbuilt[1]} if (unbuilt := _GO_UNBUILT.match(event)) else set()
@@ -129,8 +129,12 @@ def read_go(printed: bytes, _: Path, folder: Path) -> Iterator[Row]:
             action, test = late[1].lower(), late[2]
         if test and action == "run":
             begun.add((package, test))
+            ended.pop((package, test), None)
+        elif action == "skip" and ended.get((package, test)) == "pass":
+            raise ReportProblem(f"{test} ended twice, so the tests print lines like those of the test runner")
         elif ((package, test) in begun and action in _GO_ENDS) or (test and action == "fail"):
             begun.discard((package, test))
+            ended[package, test] = action
             told |= {package} if action == "fail" else set()
             if node := places.id_of(package, test):
                 yield node, _GO_ENDS[action]
