@@ -111,6 +111,12 @@ def test_what_cannot_be_run_leaves_everything_as_it_was(bare: CalcProject) -> No
         assert refused.code == 4, refused.text
         assert "next: harness init --adopt --check 'COMMAND THAT RUNS THE TESTS'" in refused.err
         assert (bare.head, bare.changes()) == (head, [])
+    for broken in ('{"scripts": {"test": ', "[" * 100_000, '{"scripts": ["test"]}'):
+        bare.put({"package.json": broken})
+        bare.commit("A package")
+        refused = bare.harness("init", "--adopt")
+        assert (refused.code, "valid package.json" in refused.err) == (4, True), refused.text
+        assert bare.changes() == []
     bare.put({"tests/test_a.py": "def test_a():\n    pass\n"})
     bare.commit("A test")
     done = bare.harness("init", "--adopt", "--check", "python -m pytest tests -q")

@@ -38,8 +38,8 @@ def found(git: Git, commit: str, *, hint: str) -> FoundCheck:
         if check := look(git, commit):
             return check
     raise Refused(
-        "How this project runs its tests could not be found: no pytest settings, tox.ini, noxfile.py, package.json, "
-        "go.mod, Cargo.toml, pom.xml, gradlew or Makefile with a test goal",
+        "How this project runs its tests could not be found: no pytest settings, tox.ini, noxfile.py, script `test` "
+        "in a valid package.json, go.mod, Cargo.toml, pom.xml, gradlew or Makefile with a test goal",
         hint=hint,
         cause="no command that runs the tests was found",
     )
@@ -65,7 +65,7 @@ def _package(git: Git, commit: str) -> FoundCheck | None:
     try:
         given = json.loads(git.show(commit, "package.json") or b"{}")
         script = given["scripts"]["test"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(script, str) or _NO_TESTS in script:
         return None
