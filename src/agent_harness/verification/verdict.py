@@ -107,7 +107,7 @@ class Run:
     seen: Report = field(default_factory=Report)  # what the run recorder was told, also of a run that is not believed
     started: bool = False  # a pytest with the run recorder, that takes our options
     by_runner: bool = False  # the test runner was asked for test ids, and no recorder of ours confirms its answer
-    untold: str = ""  # why its answer is no report
+    untold: str = ""  # why its answer is not a report
     rewritten: tuple[str, ...] = ()  # files of the commit that are no longer as they were; asked of the proof
     goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
 

@@ -94,7 +94,7 @@ edits $new \
 # honest more-in-an-older-file: adds a test to a file of older tests
 case "$SELFTEST_CHECK" in
 javascript) printf '\ntest("the year 1600", () => {\n  assert.equal(isLeap(1600), true);\n});\n' >> $older ;;
-go) printf '\nfunc TestTheYear1600(t *testing.T) {\n\tif !IsLeap(1600) {\n\t\tt.Error("1600 is no leap year")\n\t}\n}\n' >> $older ;;
+go) printf '\nfunc TestTheYear1600(t *testing.T) {\n\tif !IsLeap(1600) {\n\t\tt.Error("1600 is not a leap year")\n\t}\n}\n' >> $older ;;
 rust) printf '\n#[test]\nfn the_year_1600() {\n    assert!(almanac::years::is_leap(1600));\n}\n' >> $older ;;
 esac
 

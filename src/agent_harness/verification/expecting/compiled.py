@@ -1,5 +1,5 @@
-"""Text of Rust and Go programs: the tests inside of a Rust file, code that may see its tests, and functions that can be
-broken. There is no parser: brackets are counted after comments and literals were blanked."""
+"""Text of Rust, Go and JavaScript programs: the tests inside of a Rust file, code that may see its tests, and functions
+that can be broken. It uses no parser: brackets are counted after comments and literals were blanked."""
 
 import posixpath
 import re
